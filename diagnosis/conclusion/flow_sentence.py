@@ -161,7 +161,10 @@ def _nothing_slow(flows: FlowFinding) -> str:
             "training."
         )
     blind = "; the late member is unknown" if flows.is_late_unknown else ""
-    return f"No slow step in the n{seen[1:]} and {steps} steps{blind}."
+    doubt = ""
+    if flows.cannot_tell:
+        doubt = f" They cannot tell that nobody was slow: {flows.cannot_tell}"
+    return f"No slow step in the n{seen[1:]} and {steps} steps{blind}.{doubt}"
 
 
 def _without_jobs(flows: FlowFinding) -> str:

@@ -99,13 +99,15 @@ class PortCapture(msgspec.Struct, frozen=True):
 
 class FlowFinding(msgspec.Struct, frozen=True):
     """The jobs of a capture, and what is slow in the ``fabric`` that they share. ``why_not``: why there is no timeline
-    of steps; ``is_late_unknown``: flows cannot show which member is late.
+    of steps; ``cannot_tell``: why no finding in them does not mean that all was well; ``is_late_unknown``: flows cannot
+    show which member is late.
     """
 
     jobs: tuple[FlowJob, ...] = ()
     fabric: tuple[SlowFinding, ...] = msgspec.field(name="diagnoses", default=())
     has_timeline: bool = msgspec.field(name="usable_for_timeline", default=False)
     why_not: str = ""
+    cannot_tell: str = ""
     is_late_unknown: bool = msgspec.field(name="late_unknown", default=False)
     ports: tuple[PortCapture, ...] = ()
     suspects: tuple[Suspect, ...] = ()

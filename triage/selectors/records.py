@@ -62,7 +62,8 @@ class RecordPage:
     @property
     def resolution(self) -> str:
         """The resolution of the times."""
-        return _GRIDS.get(float(self.facts.get("resolution_s") or 0), "")
+        seconds = float(self.facts.get("resolution_s") or 0)
+        return _GRIDS.get(seconds) or (f"{seconds * 1e3:g} milliseconds" if seconds else "")
 
     @property
     def has_paths(self) -> bool:

@@ -88,6 +88,11 @@ SAID = {
         flows(job(), late_unknown=True),
         "No slow step in the network flows of 1 job with 2 members and 10 steps; the late member is unknown.",
     ),
+    "that nothing slow was seen in flows that cannot tell": (
+        flows(job(), cannot_tell="4 steps are too few to compare."),
+        "No slow step in the network flows of 1 job with 2 members and 10 steps. They cannot tell that nobody was "
+        "slow: 4 steps are too few to compare.",
+    ),
     "that no step was seen, rather than that all is well": (
         flows(job() | {"steps": []}),
         "Network flows of 1 job with 2 members, but nothing in them repeats like steps: too short a capture, too many "

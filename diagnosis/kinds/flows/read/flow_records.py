@@ -45,6 +45,11 @@ MAX_TIME_NS = 4 * 10**18
 
 PART_ROWS = 1_000_000
 
+#: Grids of times from a millisecond on, in milliseconds, the coarsest first.
+_COARSE_GRIDS_MS = (1000, 500, 200, 100, 50, 20, 10, 5, 2, 1)
+#: Share of the times that lie on their grid.
+_ON_GRID = 0.99
+
 
 class RecordWriter:
     """Collects normalised tables and writes one Parquet file; memory stays below ``PART_ROWS`` rows."""
@@ -110,7 +115,8 @@ def quality(columns: Path) -> dict[str, Any]:
     """The quality of a capture: counts, span, time resolution, record lengths, direction, gaps. Two lazy
     passes: what needs all values of a column at once would load the others with it.
 
-    ``resolution_s`` is the grid that 99 % of the start times lie on (1, 1e-3, 1e-6 or 1e-9).
+    ``resolution_s`` is the grid that 99 % of the start times lie on: from 1e-9 s on, from a millisecond on in finer
+    distances (exporters round to 10 or 100 ms too).
     """
     scan = pl.scan_parquet(columns)
     length = pl.col("end") - pl.col("start")
@@ -119,7 +125,6 @@ def quality(columns: Path) -> dict[str, Any]:
             records=pl.len(),
             t0=pl.col("start").min(),
             t1=pl.col("end").max(),
-            on_second=(pl.col("start") % 1_000_000_000 == 0).mean(),
             on_milli=(pl.col("start") % 1_000_000 == 0).mean(),
             on_micro=((pl.col("start") + 120) % 1_000 <= 240).mean(),
             longest_s=length.max() / 1e9,
@@ -137,9 +142,8 @@ def quality(columns: Path) -> dict[str, Any]:
         return {"records": 0}
     usual = pl.col("length").median() / 1e9, pl.col("length").quantile(0.95) / 1e9
     median_s, p95_s = scan.select(length=length).select(median=usual[0], p95=usual[1]).collect().row(0)
-    grid = (
-        1.0 if row["on_second"] > 0.99 else 1e-3 if row["on_milli"] > 0.99 else 1e-6 if row["on_micro"] > 0.99 else 1e-9
-    )
+    fine = 1e-6 if row["on_micro"] > _ON_GRID else 1e-9
+    grid = _coarse_grid(scan) if row["on_milli"] > _ON_GRID else fine
     return {
         "records": row["records"],
         "t0": row["t0"] / 1e9,
@@ -155,3 +159,12 @@ def quality(columns: Path) -> dict[str, Any]:
         "sources": row["sources"],
         "targets": row["targets"],
     }
+
+
+def _coarse_grid(scan: pl.LazyFrame) -> float:
+    """The coarsest grid of times in whole milliseconds, in seconds."""
+    start = pl.col("start")
+    on = scan.select((start % (ms * 1_000_000) == 0).mean().alias(str(ms)) for ms in _COARSE_GRIDS_MS)
+    shares = on.collect(engine="streaming").row(0)
+    fit = (ms for ms, share in zip(_COARSE_GRIDS_MS, shares, strict=True) if share > _ON_GRID)
+    return next(fit, 1) / 1000

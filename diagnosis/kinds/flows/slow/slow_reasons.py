@@ -34,13 +34,14 @@ type Part = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class _Slowdown:
     """Units that were slow at the same time (s), the others that had traffic meanwhile, and how much longer the slow
-    ones needed than usual."""
+    ones needed than usual, or than their peers (``than``)."""
 
     slow: set[Unit]
     other: set[Unit]
     t0: float
     t1: float
     factor: float
+    than: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ def _slowdown(cluster: list[Episode], episodes: list[Episode], transfers: list[T
         t0=min(episode.t0 for episode in cluster),
         t1=max(episode.t1 for episode in cluster),
         factor=float(np.median([episode.factor for episode in cluster])),
+        than="others of its kind in the whole capture" if cluster[0].is_lasting else "usual",
     )
 
 
@@ -166,7 +168,7 @@ def _slow_switch(switches: list[str], slowdown: _Slowdown, fabric: _Fabric) -> S
     crossed = fabric.members_of(slowdown.slow | slowdown.other)
     is_link = len(switches) == 2 and set(leaves_of(crossed, fabric.capture).values()) == set(switches)
     link = "-".join(switches) if is_link else ""
-    times = f"{times_as_long(slowdown.factor)} as usual"
+    times = f"{times_as_long(slowdown.factor)} as {slowdown.than}"
     avoiding = " Those that avoid it did not." if slowdown.other else ""
     which = f"crosses {switches[0]} needed {times}.{avoiding}"
     confidence = THRESHOLDS.sure / len(switches)
@@ -203,14 +205,15 @@ def _slow_group(culprits: list[int], layout: Layout, slowdown: _Slowdown, fabric
     capture = fabric.capture
     members = fabric.members_of(slowdown.slow)
     first = culprits[0] if culprits else min(members)
-    times = f"{times_as_long(slowdown.factor)} as usual"
+    times = f"{times_as_long(slowdown.factor)} as {slowdown.than}"
+    apart = " while its peers kept their speed" if slowdown.than == "usual" else ""
     if len(culprits) == 1:
         whose = _member_text(culprits[0], capture)
-        reason = f"Transfers over {whose} took {times} while its peers kept their speed: a slow link or adapter."
+        reason = f"Transfers over {whose} took {times}{apart}: a slow link or adapter."
         confidence = THRESHOLDS.sure
     else:
         reason = (
-            f"One ring of {len(members)} took {times} while its peers kept their speed; "
+            f"One ring of {len(members)} took {times}{apart}; "
             "all its hops slow down together, so flows do not show which link."
         )
         confidence = THRESHOLDS.doubtful

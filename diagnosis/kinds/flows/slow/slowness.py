@@ -62,7 +62,9 @@ class SlowReport:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Units that were slow at the same time from t0 to t1, and the units that were not."""
+    """Units that were slow at the same time from t0 to t1, and the units that were not. ``is_lasting``: slow against
+    their peers in the whole capture.
+    """
 
     t0: float
     t1: float
@@ -70,6 +72,7 @@ class Episode:
     other_units: tuple[int, ...]
     factor: float
     job: int
+    is_lasting: bool = False
 
 
 def slow_steps(steps: Steps) -> tuple[Bools, float, float]:

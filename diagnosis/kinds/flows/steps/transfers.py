@@ -28,14 +28,16 @@ KIND: Final = pl.Enum([DP, PP])
 class Transfers:
     """``cells``: one row a unit (ring or pair number) and step: ``slow`` (the median over the collectives of the ring,
     or transfers of the pair, of their time as a multiple of this unit's usual for that size), ``first`` and ``last``
-    end of them, ``kind``. ``late``: one row a member and step:
-    seconds by which it began its part after the usual member, as mean over the step's collectives (``behind``) and as
-    sum (``added``). ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty
-    if paths are unknown).
+    end of them, ``kind``. ``late``: one row a member and step: seconds by which it began its part after the usual
+    member, as mean over the step's collectives (``behind``) and as sum (``added``). ``usual``: one row a unit, sender
+    (-1: a ring) and size: the ``seconds`` of the faster quarter of its transfers, which waited for nobody, and how many
+    ``records``. ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty if
+    paths are unknown).
     """
 
     cells: pl.DataFrame
     late: pl.DataFrame
+    usual: pl.DataFrame
     units: list[frozenset[int]]
     switches: list[frozenset[str]]
 
@@ -69,14 +71,16 @@ def measure_transfers(of: RecordsByUnit, steps: Steps, capture: Capture) -> Call
 
     def found() -> Transfers:
         switches: list[set[str]] = [set() for _ in of.units]
-        cells, late = [], []
-        for own_cells, own_late, crossed in answers:
+        cells, late, usual = [], [], []
+        for own_cells, own_late, own_usual, crossed in answers:
             cells.append(own_cells)
             late.append(own_late)
+            usual.append(own_usual)
             for number, path in crossed.iter_rows():
                 switches[number].update(capture.paths[path])
         late_rows = pl.concat(late).sort("src", "step")
-        return Transfers(pl.concat(cells), late_rows, of.units, [frozenset(c) for c in switches])
+        usual_rows = pl.concat(usual).sort("unit", "src", "size")
+        return Transfers(pl.concat(cells), late_rows, usual_rows, of.units, [frozenset(c) for c in switches])
 
     return found
 
@@ -84,15 +88,16 @@ def measure_transfers(of: RecordsByUnit, steps: Steps, capture: Capture) -> Call
 @partition
 def _of_units(
     group: Group, steps: Steps, rings: int, resolution_s: float, has_bytes: bool
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Of whole units: the cells, the lateness, and the unit and path of records that name one."""
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Of whole units: the cells, the lateness, the usual times, and the unit and path of records that name one."""
     unit, flows = join_group(group)
     table = _table(flows, unit, steps, has_bytes)
     crossed = table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect()
     is_ring = pl.col("unit") < rings
     table = table.drop("path")  # tables of millions of rows are sorted without it
-    of_rings, late = _collective_cells(table.filter(is_ring), resolution_s)
-    return pl.concat([of_rings, _pipeline_cells(table.filter(~is_ring))]), late, crossed
+    of_rings, usual_of_rings, late = _collective_cells(table.filter(is_ring), resolution_s)
+    of_pairs, usual_of_pairs = _pipeline_cells(table.filter(~is_ring))
+    return pl.concat([of_rings, of_pairs]), late, pl.concat([usual_of_rings, usual_of_pairs]), crossed
 
 
 def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Capture) -> Ints32:
@@ -130,9 +135,9 @@ def _table(flows: Flows, unit: Ints | Ints32, steps: Steps, has_bytes: bool) -> 
     return table.filter((often >= 3) & (often >= 0.1 * often.max().over("unit")))
 
 
-def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Hops that end together become one collective; its shortest hop against the unit's usual. The cells, and how late
-    each sender began.
+def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Hops that end together become one collective; its shortest hop against the unit's usual. The cells, the usual
+    times, and how late each sender began.
     """
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=resolution)
     table = table.with_columns(length=length).sort("unit", "size", "end")
@@ -162,15 +167,22 @@ def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFr
     behind = pl.col("apart_start") - pl.col("apart_end").median().over("src")
     began = began.with_columns(behind=behind)
     late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), added=pl.col("behind").sum())
-    return _join_cells(ops, DP), late
+    alone = ops.with_columns(src=pl.lit(-1, table.schema["src"]))
+    return _join_cells(ops, DP), _usual_seconds(alone), late
 
 
-def _pipeline_cells(table: pl.DataFrame) -> pl.DataFrame:
-    """Transfers along the pipeline: each relative to the usual of its pair, direction and size."""
+def _pipeline_cells(table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Transfers along the pipeline: each relative to the usual of its pair, direction and size; and the usual times."""
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-6)
     table = table.with_columns(length=length)
     slow = pl.col("length") / pl.col("length").median().over("unit", "src", "size")
-    return _join_cells(table.select("unit", "step", "end", slow=slow), PP)
+    return _join_cells(table.select("unit", "step", "end", slow=slow), PP), _usual_seconds(table)
+
+
+def _usual_seconds(transfers: pl.DataFrame) -> pl.DataFrame:
+    """The time of the faster quarter of the transfers of each unit, sender and size."""
+    length = pl.col("length").cast(pl.Float64)
+    return transfers.group_by("unit", "src", "size").agg(seconds=length.quantile(0.25), records=pl.len())
 
 
 def _join_cells(ops: pl.DataFrame, kind: str) -> pl.DataFrame:

@@ -17,8 +17,10 @@ from diagnosis.kinds.flows.steps.transfers import RecordsByUnit, Transfers
 
 @dataclass(slots=True)
 class JobAnalysis:
-    """One job with the results of all phases. ``rough``: its collectors' clocks were corrected only roughly.
-    ``moving``: its work is split unevenly, each step otherwise. ``divided``, ``rows``: what others may have begun."""
+    """One job with the results of all phases. ``exact_s``: the seconds that its records' times are exact to. ``rough``:
+    its collectors' clocks were corrected only roughly. ``moving``: its work is split unevenly, each step otherwise.
+    ``divided``, ``rows``: what others may have begun.
+    """
 
     job: JobFlows
     pairs: Pairs
@@ -26,6 +28,7 @@ class JobAnalysis:
     steps: Steps | None
     transfers: Transfers | None
     slow: list[SlowReport]
+    exact_s: float
     stages: StageTimes | None = None
     rough: bool = False
     divided: RecordsByUnit | None = None

@@ -20,6 +20,8 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
 from diagnosis.kinds.flows.jobs.pairs import classify_pairs, clocks_disagree
 from diagnosis.kinds.flows.jobs.parallelism import find_layout
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, statement_of
+from diagnosis.kinds.flows.slow.exactness import drop_unclear, exact_to_s
+from diagnosis.kinds.flows.slow.lasting_slow import find_lasting_slowness
 from diagnosis.kinds.flows.slow.moving import find_uneven_work, that_stay
 from diagnosis.kinds.flows.slow.slow_reasons import explain
 from diagnosis.kinds.flows.slow.slow_stages import (
@@ -120,7 +122,8 @@ def _analyse_job(
         sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
         layout.how.insert(0, f"The job states {sizes}; the pairs form these groups, so their types follow it.")
     rough = any(not o.exact for o in offsets)
-    return JobAnalysis(job, pairs, layout, found, None, [], rough=rough, divided=by_unit, rows=rows)
+    exact_s = exact_to_s(job, pairs, capture)
+    return JobAnalysis(job, pairs, layout, found, None, [], exact_s, rough=rough, divided=by_unit, rows=rows)
 
 
 def _find_slowness(jobs: list[JobAnalysis], capture: Capture, without: frozenset[str]) -> list[SlowReport]:
@@ -131,6 +134,7 @@ def _find_slowness(jobs: list[JobAnalysis], capture: Capture, without: frozenset
     fabric = _share_explanations(stepped, capture)
     for job in stepped:
         fabric = _join_stragglers(job, fabric, capture, without)
+        fabric = _drop_unclear(job, fabric, capture)
         job.slow.extend(_unexplained_steps(job, fabric))
     return fabric
 
@@ -184,6 +188,12 @@ def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[Sl
     for owner, slow in explain(episodes, tables, [job.layout for job in stepped], capture):
         found = fabric if owner is None else stepped[owner].slow
         found.append(slow)
+    for job in stepped:
+        assert job.steps is not None
+        assert job.transfers is not None
+        _, usual, _ = slow_steps(job.steps)
+        for is_switch, slow in find_lasting_slowness(job.transfers, job.steps, job.layout, usual, capture):
+            (fabric if is_switch else job.slow).append(slow)
     return fabric
 
 
@@ -203,6 +213,23 @@ def _join_stragglers(
         lasting = lasting_slow_stages(job.steps, known, job.layout, job.stages, capture)
         job.slow.extend(drop_unexplained(lasting, stragglers))
     return fabric
+
+
+def _drop_unclear(job: JobAnalysis, fabric: list[SlowReport], capture: Capture) -> list[SlowReport]:
+    """Leaves out what the times of the job's records are too coarse for, with a note; returns what is left of the
+    switches' findings.
+    """
+    assert job.steps is not None
+    _, usual, _ = slow_steps(job.steps)
+    found = [*job.slow, *fabric]
+    kept = drop_unclear(found, usual, job.exact_s)
+    if len(kept) < len(found):
+        capture.notes.append(
+            f"Times are exact to {job.exact_s:g} s. Somebody seemed slow by less, and the flows cannot say who."
+        )
+        job.slow = [slow for slow in kept if slow.kind != "slow_switch"]
+        job.moving = job.moving if job.moving is not None and job.moving.slow in kept else None
+    return [slow for slow in kept if slow.kind == "slow_switch"]
 
 
 def _unexplained_steps(a: JobAnalysis, fabric: list[SlowReport]) -> list[SlowReport]:

@@ -16,6 +16,7 @@ from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.pairs import BLIND_RESOLUTION_S, DP, EP, PP, clocks_disagree
 from diagnosis.kinds.flows.slow.ceased import silent_members
 from diagnosis.kinds.flows.slow.changepoint import onsets
+from diagnosis.kinds.flows.slow.exactness import why_unclear
 from diagnosis.kinds.flows.slow.slowness import SlowReport, slow_steps
 from diagnosis.kinds.flows.slow.switch_rates import switch_rates
 from diagnosis.kinds.flows.steps.rank_lanes import write_table
@@ -108,10 +109,12 @@ def describe(
             if rows
             else "No training traffic was recognised in the capture."
         )
+    cannot_tell = why_not or next((why for a in jobs if (why := _why_unclear(a))), UNSET)
     silent = [row.ceased for row in rows if row.ceased is not UNSET]
     return FlowReport(
         has_timeline=has_timeline,
         why_not=why_not,
+        cannot_tell=cannot_tell,
         captures=panel,
         background=round(background, 4),
         duplicates=capture.duplicates,
@@ -124,6 +127,13 @@ def describe(
         is_late_unknown=is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
         suspects=suspects(jobs, fabric, capture, silent),
     )
+
+
+def _why_unclear(a: JobAnalysis) -> str:
+    if a.steps is None:
+        return ""
+    _, usual, _ = slow_steps(a.steps)
+    return why_unclear(a.steps, usual, a.exact_s)
 
 
 def _job(

@@ -160,11 +160,13 @@ class FlowSuspectRow(msgspec.Struct):
 
 class FlowReport(msgspec.Struct):
     """The whole object. ``background``: the share of records of no job; ``duplicates``: records left out;
-    ``limits``: sentences on what these flows cannot show.
+    ``limits``: sentences on what these flows cannot show; ``cannot_tell``: why no finding in them does not mean that
+    all was well.
     """
 
     has_timeline: bool = msgspec.field(name="usable_for_timeline", default=False)
     why_not: str | None = None
+    cannot_tell: str | UnsetType = UNSET
     captures: list[CaptureRow] = msgspec.field(default_factory=list)
     ports: list[PortCaptureRow] = msgspec.field(default_factory=list)
     background: float | UnsetType = UNSET

@@ -101,6 +101,15 @@ def test_whole_second_nfdump_uses_its_duration_and_its_own_time_zone_and_drops_t
     assert any("left out" in note for note in part.notes)
 
 
+@pytest.mark.parametrize(("grid_ms", "resolution_s"), [(1, 0.001), (10, 0.01), (100, 0.1), (200, 0.2), (250, 0.05)])
+def test_times_that_an_exporter_rounds_are_known_to_be_exact_to_its_grid(
+    tmp_path: Path, grid_ms: int, resolution_s: float
+) -> None:
+    rows = "".join(f"{1700000000 + k * grid_ms / 1000:.3f},0.5,10.0.0.1,10.0.1.1,4096\n" for k in range(0, 400, 3))
+    part = parsed(b"start_time,duration,src,dst,bytes\n" + rows.encode(), tmp_path)
+    assert part.facts["flow"]["resolution_s"] == resolution_s
+
+
 def test_both_directions_of_one_zeek_connection_are_two_records(tmp_path: Path) -> None:
     text = FORMATS["zeek-json"].replace(b'"resp_bytes":0', b'"resp_bytes":77')
     assert {(r["src"], r["dst"], r["bytes"]) for r in records_of(parsed(text, tmp_path))} == {

@@ -23,7 +23,7 @@ def told(leaf_of: dict[int, str]) -> tuple[SlowReport, Capture]:
     whole = Capture(whole.flows, whole.names[:4], [], 0.0, places=places)
     crossed = [frozenset({leaf_of[a], leaf_of[b]}) for a, b in UNITS]
     cells = pl.DataFrame({"unit": [0, 1, 2, 3], "first": [0.0] * 4, "last": [9.0] * 4})
-    table = Transfers(cells, pl.DataFrame(), [frozenset(pair) for pair in UNITS], crossed)
+    table = Transfers(cells, pl.DataFrame(), pl.DataFrame(), [frozenset(pair) for pair in UNITS], crossed)
     ((owner, slow),) = explain([Episode(1.0, 8.0, (0, 1), (2, 3), 3.0, 0)], [table], [Layout(None, 1, 4)], whole)
     assert owner is None
     return slow, whole
