@@ -128,7 +128,7 @@ def _name(before: str) -> str:
     """
     clause = _CLAUSE.split(before)[-1].rstrip()
     parts = [part.rstrip("=:").split("=") for part in clause.split()]
-    tokens = list(chain.from_iterable(parts))
+    tokens: list[str] = list(chain.from_iterable(parts))
     if clause.endswith(("=", ":")):
         return tokens[-1].strip("-.<>*#")
     kept: list[str] = []

@@ -136,9 +136,9 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     return _trim(text, start, end)
 
 
-def _fault_weight(text: str, clause: Span) -> float:
+def _fault_weight(text: str, clause: tuple[int, int]) -> float:
     """The sum of the weights of the indicating words in a clause."""
-    return sum(THRESHOLDS.weights[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, *clause))
+    return float(sum(THRESHOLDS.weights[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, *clause)))
 
 
 def _best_clause(text: str) -> Span | None:

@@ -49,5 +49,5 @@ def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
 
 
 def _clues_of(detector: Detector, case: Case) -> list[Clue]:
-    found = case.budgets.run(f"detector {detector.id}", lambda: list(detector.look(case)), [])
+    found: list[Clue] = case.budgets.run(f"detector {detector.id}", lambda: list(detector.look(case)), [])
     return [replace(clue, detector=detector.id) for clue in found]

@@ -73,11 +73,11 @@ def measured(case: Case) -> tuple[Measure, ...]:
                 key = (found.name, seen[found.name], found.sense, found.unit)
                 seen[found.name] += 1
                 told[key][writer].append(_Value(step, found.value, path, line))
-    found: list[Measure] = []
+    measures: list[Measure] = []
     for key, of_writer in sorted(told.items()):
         in_order = sorted(of_writer, key=lambda writer: (writer[0], writer[1] or 0))
-        found += [_measure(key, writer, of_writer[writer]) for writer in in_order]
-    return tuple(found)
+        measures += [_measure(key, writer, of_writer[writer]) for writer in in_order]
+    return tuple(measures)
 
 
 def _measure(key: _Key, writer: _Writer, values: list[_Value]) -> Measure:
