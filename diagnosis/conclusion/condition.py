@@ -53,8 +53,9 @@ class Situation:
 
     @property
     def has_stated_success(self) -> bool:
-        """Whether people or the scheduler say that the job ended well."""
-        return self.stated_outcome == "succeeded"
+        """Calm flows alone, of a job of which people or the scheduler say that it ended well."""
+        is_stated_good = self.stated_outcome == "succeeded"
+        return self.has_only_calm_flows and is_stated_good
 
     @property
     def is_slow(self) -> bool:
@@ -144,12 +145,19 @@ class Situation:
 
     @property
     def has_only_calm_flows(self) -> bool:
-        """Flows without logs, and no member stopped in the middle of an exchange. Traffic ends in the
-        same way whether the job completed or died between two exchanges.
+        """Flows without logs, and no member stopped in the middle of an exchange. Traffic ends
+        alike whether the job completed or died between two exchanges.
         """
         ceased = chain.from_iterable(job.ceased for job in self.flows.jobs)
-        owes = any(member.owes for member in ceased)
-        return bool(self.flows.jobs) and not self.logs.has_evidence and not owes
+        owing = [member for member in ceased if member.owes]
+        return self._has_flows_alone and not owing
+
+    @property
+    def _has_flows_alone(self) -> bool:
+        """Jobs in flows, and no line of a log."""
+        has_jobs = bool(self.flows.jobs)
+        has_logs = self.logs.has_evidence
+        return has_jobs and not has_logs
 
 
 #: The order decides: an end that a person caused outranks the course before it, and a hang outranks a slowdown. A job
@@ -174,7 +182,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("cancelled", lambda s: s.is_cancelled, "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),
     ("healthy", lambda s: s.outcome == "succeeded", "the job reports a good end"),
-    ("healthy", lambda s: s.has_only_calm_flows and s.has_stated_success, "people say that it ended well"),
+    ("healthy", lambda s: s.has_stated_success, "people say that it ended well"),
 )
 
 

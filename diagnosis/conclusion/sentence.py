@@ -150,10 +150,6 @@ def cost_text(row: Slowdown) -> str:
     return f"{row.lost_s:.0f} s" if row.lost_gpu_s is None else gpu_hours(row.lost_gpu_s)
 
 
-def _calm_flows_sentence(known: Situation, fault: Sequence[Fault]) -> str:
-    return f"{flow_sentence.headline(known.flows)} Flows alone do not show how the job ended."
-
-
 def gpu_hours(gpu_s: float) -> str:
     """A cost in words, in the unit of all pages."""
     hours = gpu_s / 3600
@@ -202,7 +198,6 @@ _TABLE: Final[tuple[tuple[Callable[[Situation, str], bool], Callable[[Situation,
     (lambda _, name: name == "recovered", _recovered_sentence),
     (lambda s, _: s.logs.has_evidence, _log_sentence),
     (lambda s, _: bool(s.stacks.reason), lambda s, _: s.stacks.reason),
-    (lambda s, name: name == "unknown" and s.has_only_calm_flows, _calm_flows_sentence),
     (lambda s, _: s.flows.has_evidence, lambda s, _: flow_sentence.headline(s.flows)),
     (lambda s, _: s.facts.facts > 0, _reports_sentence),
     (lambda s, _: True, lambda s, _: "Nothing to diagnose: no logs, flows or stacks could be read."),

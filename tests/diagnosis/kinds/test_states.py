@@ -110,6 +110,13 @@ CA 'mlx5_0'
     assert found == {"device-off-bus": 3, "port-down": 7}
 
 
+def test_a_device_with_fewer_lanes_than_it_can_have_is_a_weak_sign() -> None:
+    text = "17:00.0 3D controller: NVIDIA Corporation GH100 (rev a1)\n\tLnkSta: Speed 16GT/s (ok), Width {width}\n"
+    (found,) = results(text.format(width="x8 (downgraded)"), "n7/lspci.txt")
+    assert (found.outcome.id, found.target, found.is_fault) == ("device-below-its-width", "n7", False)
+    assert results(text.format(width="x16 (ok)"), "n7/lspci.txt") == []
+
+
 @pytest.mark.parametrize(
     ("path", "machine"),
     [

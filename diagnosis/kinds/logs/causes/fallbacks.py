@@ -20,6 +20,7 @@ from diagnosis.kinds.logs.causes import candidates, lifecycles, ranker, roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.meaning.catalogue import event_starts
+from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
@@ -79,9 +80,15 @@ def _likeliest(facts: FailureFacts, weights: pl.Series, ends: Set[int]) -> Roots
 
 
 def _explained(facts: FailureFacts) -> frozenset[int]:
-    """Causes that another rule explains, and that training did not survive."""
+    """Causes that another rule explains, and that training did not survive. A decision to stop
+    what a decisive cause had broken is only the end.
+    """
     is_cause = (pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE)
-    return frozenset(facts.events.filter(is_cause & ~facts.is_survived)["event"].to_list())
+    is_known = (pl.col("role") == Role.ROOT) & (pl.col("strength") == Strength.DECISIVE)
+    is_explained = (is_known & ~facts.is_survived).any()
+    is_mere_end = facts.catalogue.has("decision") & is_explained
+    rivals = facts.events.filter(is_cause & ~facts.is_survived & ~is_mere_end)
+    return frozenset(rivals["event"].to_list())
 
 
 def _active(rules: Sequence[Rule], facts: FailureFacts) -> list[Rule]:

@@ -8,7 +8,7 @@ import pytest
 
 from diagnosis.kinds.logs.decide import verdict
 from diagnosis.result import LogDiagnosis
-from tests.diagnosis.cases import case_of
+from tests.diagnosis.cases import case_of, case_of_lines
 from tests.diagnosis.synthetic import Job
 
 
@@ -52,3 +52,11 @@ def test_a_consequence_without_a_time_does_not_show_that_the_stop_came_after_it(
     files["logs/gpu-0003.log"] += b"terminate called without an active exception\n"
     job.files = lambda: files  # type: ignore[method-assign]
     assert verdict.conclude(case_of(job, tmp_path)).verdict.id == "platform.scheduler.cancelled"
+
+
+def test_a_stop_that_a_known_cause_explains_does_not_lead(tmp_path: Path) -> None:
+    """A numeric library whose threads could not be started interrupts its own program."""
+    refused = "OpenBLAS blas_thread_init: pthread_create failed for thread 61 of 64: Resource temporarily unavailable"
+    raised = ["Traceback (most recent call last):", '  File "t.py", line 3, in <module>', "    import numpy as np"]
+    case = case_of_lines(tmp_path, "begin", *[refused] * 3, *raised, "KeyboardInterrupt")
+    assert case.lead.signature == "kernel.task_limit"
