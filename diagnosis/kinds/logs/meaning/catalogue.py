@@ -5,7 +5,7 @@ messages: if two rules match different messages of one template, these are two e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -75,12 +75,12 @@ _FIELDS: Final = tuple(field.name for field in fields(EventRow))
 def rows_of(events: pl.DataFrame) -> list[EventRow]:
     """Rows of ``events`` as records. O(rows)."""
     names = [name for name in _FIELDS if name in events.columns]
-    return [_event_row(row) for row in events.select(names).iter_rows(named=True)]
+    return [_event_row(row.items()) for row in events.select(names).iter_rows(named=True)]
 
 
-def _event_row(row: Mapping[str, Any]) -> EventRow:
-    """A record of the fields that the row has."""
-    return EventRow(**{name: value for name, value in row.items() if value is not None})
+def _event_row(values: Iterable[tuple[str, Any]]) -> EventRow:
+    """A record of the fields that have a value."""
+    return EventRow(**{name: value for name, value in values if value is not None})
 
 
 @dataclass(frozen=True)
