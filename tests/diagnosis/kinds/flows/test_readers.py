@@ -239,6 +239,12 @@ def test_a_gap_between_port_readings_is_no_peak(tmp_path: Path) -> None:
     assert port["in_bps"] == pytest.approx([8000] * len(port["in_bps"]))
 
 
+def test_a_line_that_never_ends_is_cut_after_some_blocks() -> None:
+    found = list(blocks_of_lines(io.BytesIO(b'1,2\n3,"' + b"x" * 50_000), size=1_000))
+    assert b"".join(found) == b'1,2\n3,"' + b"x" * 50_000
+    assert max(map(len, found)) <= 3_000
+
+
 def test_rows_of_later_blocks_are_read_like_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diagnosis.kinds.flows.read.readers.base.blocks_of_lines.__defaults__", (b"", 512))
     text = b"start_time,duration,src,dst,bytes\n" + b"".join(

@@ -13,6 +13,8 @@ from diagnosis.model import ParseHints
 
 LIMITS: Final = thresholds.limits("base")
 BLOCK_BYTES = 16 << 20
+#: Blocks of a line that are read at once: no record is so long, and a table of one takes ten times its bytes.
+_LINE_BLOCKS: Final = 2
 _MANY_LINES: Final = "Most of its {lines:,} lines so far are too short for a record of a flow."
 
 
@@ -43,8 +45,9 @@ Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]
 
 
 def blocks_of_lines(stream: BinaryIO, first: bytes = b"", size: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """Whole lines in blocks of about ``size`` bytes; a line longer than 8 blocks is cut: memory stays bounded. Raises
-    ``UnusableFlows`` for very many short lines: each becomes a row, which takes far more memory than an empty line.
+    """Whole lines in blocks of about ``size`` bytes; a line of :data:`_LINE_BLOCKS` is cut: memory stays bounded.
+    Raises ``UnusableFlows`` for very many short lines: each becomes a row, which takes far more memory than an empty
+    line.
     """
     lines = size_read = 0
     for block in _blocks(stream, first, size):
@@ -66,7 +69,7 @@ def _blocks(stream: BinaryIO, first: bytes, size: int) -> Iterator[bytes]:
         cut = block.rfind(b"\n") + 1
         if not cut:
             rest += block
-            if len(rest) > 8 * size:
+            if len(rest) > _LINE_BLOCKS * size:
                 yield rest
                 rest = b""
             continue
