@@ -157,20 +157,19 @@ def _nothing_slow(flows: FlowFinding) -> str:
     steps = sum(len(job.steps) for job in flows.jobs)
     if not steps:
         return (
-            f"{seen}, but nothing in them repeats like steps: too short a capture, too many records lost, or no "
-            "training."
+            f"{seen}, but nothing in them repeats like steps: too short a capture, too many records "
+            "lost, or no training."
         )
     blind = "; the late member is unknown" if flows.is_late_unknown else ""
-    doubt = ""
-    if flows.cannot_tell:
-        doubt = f" They cannot tell that nobody was slow: {flows.cannot_tell}"
-    return f"No slow step in the n{seen[1:]} and {steps} steps{blind}.{doubt}"
+    found = f"No slow step in the n{seen[1:]} and {steps} steps{blind}."
+    return f"{found} {flows.cannot_tell}".rstrip()
 
 
 def _without_jobs(flows: FlowFinding) -> str:
     ports = sum(capture.ports_total for capture in flows.ports)
     if ports:
-        return f"Bandwidth of {ports} switch ports; add flow records to see jobs, steps and slow groups."
+        more = "add flow records to see jobs, steps and slow groups."
+        return f"Bandwidth of {ports} switch ports; {more}"
     return flows.why_not or "No training traffic was recognised in the network flows."
 
 

@@ -54,9 +54,10 @@ def drop_unclear(found: list[SlowReport], usual: float, exact_s: float) -> list[
 
 
 def why_unclear(steps: Steps, usual: float, exact_s: float) -> str:
-    """Why the records of a job cannot tell that nobody in it is slow; empty if they can."""
+    """A sentence on why the records of a job cannot tell that nobody in it is slow; empty if they can."""
+    said = "These flows cannot tell that nobody was slow"
     if len(steps) < THRESHOLDS.steps:
-        return f"{len(steps)} steps are too few to compare."
+        return f"{said}: {len(steps)} steps are too few to compare."
     if THRESHOLDS.stamps * exact_s > THRESHOLDS.told * usual:
-        return f"their times are exact to {exact_s:g} s, and a step takes {usual:.2f} s."
+        return f"{said}: their times are exact to {exact_s:g} s, and a step takes {usual:.2f} s."
     return ""

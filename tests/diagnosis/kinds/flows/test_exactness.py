@@ -61,8 +61,8 @@ def test_too_few_and_too_coarse_records_cannot_tell_that_nobody_is_slow() -> Non
         return Steps(edges[:-1], edges[1:], edges, np.ones(count), "DP", "gaps")
 
     assert why_unclear(steps(30), 1.0, 1e-3) == ""
-    assert why_unclear(steps(4), 1.0, 1e-3) == "4 steps are too few to compare."
-    assert why_unclear(steps(30), 1.0, 0.1) == "their times are exact to 0.1 s, and a step takes 1.00 s."
+    assert why_unclear(steps(4), 1.0, 1e-3).endswith(": 4 steps are too few to compare.")
+    assert why_unclear(steps(30), 1.0, 0.1).endswith(": their times are exact to 0.1 s, and a step takes 1.00 s.")
 
 
 @pytest.mark.parametrize("slow", [(), (Slow("gpu", 0, 99, 1.6, dp=1, pp=1),)])
