@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from diagnosis import taxonomy
@@ -9,6 +11,7 @@ from diagnosis.conclusion import next_check, weigh
 from diagnosis.conclusion.model import Fault
 from diagnosis.evidence import Place, Result, Suspect
 from diagnosis.kinds import checks
+from diagnosis.model import Kind, Parsed
 
 SAID = [(c, o) for c in checks.load() for o in c.outcomes if o.id in c.examples]
 BY_ID = {c.id: c for c in checks.load()}
@@ -55,6 +58,63 @@ def test_the_machine_of_an_output_is_recognised_by_its_path_or_by_its_own_words(
     assert result(FAILED, "upload/node-7.txt")[0].target == "node-7"
     assert result(f"root@node-7:~# dcgmi diag -r 2\n{FAILED}", "pasted.txt")[0].target == "node-7"
     assert result(FAILED, "pasted.txt")[0].target == ""
+
+
+@pytest.mark.parametrize(
+    ("known", "target", "path", "expected"),
+    [
+        (["n1", "n2"], "", "checks/n1/dcgm.txt", "n1"),
+        (["n1", "n2"], "n1", "n2.txt", "n2"),
+        (["n1", "n2"], "n1", "pasted.txt", "n1"),
+        (["n1.site", "n2.site"], "n1", "pasted.txt", "n1.site"),
+        (["n1", "n2"], "n1.site", "pasted.txt", "n1"),
+        (["n1.a", "n1.b"], "n1", "pasted.txt", ""),
+        (["n1", "n2"], "n3", "pasted.txt", ""),
+        (["n1", "n2"], "", "pasted.txt", ""),
+        ([], "n3", "pasted.txt", "n3"),
+    ],
+)
+def test_the_target_is_the_only_known_name_that_path_or_text_can_mean(known, target, path, expected):
+    found = replace(checks.recognise_output(FAILED, path), target=target)
+    (named,) = checks.with_targets([found], dict.fromkeys(known, "node"))
+    assert (named.target, named.kind) == (expected, "node")
+
+
+def test_an_output_tells_the_line_and_the_words_of_its_outcome():
+    found = checks.recognise_output(FAILED)
+    before = checks.recognise_output("\n\n" + FAILED)
+    assert before.line == found.line + 2
+    assert found.words in " ".join(FAILED.replace("|", " ").split("\n")[found.line - 1].split())
+
+
+@pytest.mark.parametrize(("times", "is_output"), [(0, True), (3, True), (4, False)])
+def test_a_text_with_more_than_three_times_of_day_among_few_lines_is_a_log(times, is_output):
+    text = FAILED.splitlines()[0] + "\n" + "10:00:00 x\n" * times + "\n".join(FAILED.splitlines()[1:])
+    few = "\n".join(text.splitlines()[: 4 * times + 12])
+    assert (checks.recognise_output(few) is not None) is is_output
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "is_read"),
+    [(Kind.OTHER, 1, True), (Kind.LOG, 1 << 20, True), (Kind.OTHER, 0, False), (Kind.OTHER, (1 << 20) + 1, False)],
+)
+def test_small_texts_among_the_artifacts_are_read_in_the_order_of_their_paths(kind, size, is_read):
+    texts = {"b.txt": FAILED.encode(), "a.txt": PASSED.encode(), "c.txt": b"hello"}
+    asked = []
+
+    def read(path, offset, length):
+        asked.append((path, offset, length))
+        return texts[path][offset : offset + length]
+
+    found = checks.read_results([Parsed(path, kind, bytes=size) for path in texts], read)
+    assert [(one.path, one.outcome.id) for one in found] == [("a.txt", "pass"), ("b.txt", "fail")] * is_read
+    assert [path for path, _, _ in asked] == ["a.txt", "a.txt", "b.txt", "b.txt", "c.txt"] * is_read
+
+
+def test_of_very_many_outputs_the_first_ones_are_read():
+    parts = [Parsed(f"{number:03d}.txt", Kind.OTHER, bytes=99) for number in range(300)]
+    found = checks.read_results(parts, lambda _, offset, length: FAILED.encode()[offset : offset + length])
+    assert len(found) == 256
 
 
 def test_a_failed_check_makes_the_accused_near_certain():
