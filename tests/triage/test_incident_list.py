@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 def test_the_queue_teaches_when_nothing_awaits(client, ada):
     page = budget(client, "/")
     assert "Nothing awaits review" in page
-    for step in ("Load a sample job", "my-job/diagnose/", "faultline.pyz run --job my-job"):
+    for step in ("Load a sample job", "my-job/files/", "faultline.pyz run --job my-job"):
         assert step in page
 
 

@@ -100,7 +100,8 @@ def _names(accused: list[_Accused], machines: dict[int, str], deepest: int, midd
             "ayref": "y",
             "ax": one.middle,
             "ay": deepest + 1 + row,
-            "text": f"<b>{_who(sorted(one.ranks), machines)}</b>",
+            # bold words need a style attribute, which the page's policy forbids
+            "text": _who(sorted(one.ranks), machines),
             "font": {"color": _SUSPECT[0], "size": 12},
             "xanchor": "right" if one.middle > middle else "left",
             "arrowcolor": _SUSPECT[0],
