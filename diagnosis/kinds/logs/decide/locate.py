@@ -113,14 +113,16 @@ def _is_of_one(case: Case, cause: Category) -> bool:
 def _only_node(case: Case, cause: Category) -> Place | None:
     """The one machine that the evidence knows, if a decisive line is about it: there is no other to compare with."""
     is_of_machine = cause.root == "hardware" and cause.blames == "machine"
-    if not is_of_machine or case.lead.strength != Strength.DECISIVE:
+    roots_of_it = [row for row in map(case.event, case.roots.members) if row.category == cause.id]
+    sure = [row for row in roots_of_it if row.strength == Strength.DECISIVE]
+    if not is_of_machine or not sure:
         return None
     stated = case.nodes_of(case.roots.members).union(_named_nodes(case))
     known = stated.union(case.catalogue.nodes, case.inventory.nodes, case.hints.nodes)
     if len(known) != 1 or not stated:
         return None
     (node,) = stated
-    why = f"{node} is the only node of this evidence, and a line reports it: {case.in_words(case.lead)}"
+    why = f"{node} is the only node of this evidence, and a line reports it: {case.in_words(sure[0])}"
     clue = Clue(node, weighing.THRESHOLDS.sure, why, detector="cause")
     return _rank_clues(case, [clue], may_accuse=True)
 

@@ -161,3 +161,12 @@ def test_a_launcher_that_names_the_lost_node_accuses_it_where_no_line_names_its_
     case = case_of_lines(tmp_path, *(f"step {n} / 9000 loss {3 - n / 99:.3f}" for n in range(40)), *lost)
     found = locate(case, "hardware.host.lost")
     assert [(one.node, one.is_suspect) for one in found.nodes] == [("n013", True)]
+
+
+def test_the_only_machine_is_accused_by_any_decisive_line_of_the_cause(tmp_path: Path) -> None:
+    steps = [f"a7: [2026-05-04 09:00:{n:02d}] iter {n}: loss {3 - n / 99:.3f}" for n in range(40)]
+    raised = "a7: RuntimeError: CUDA error: unspecified launch failure"
+    report = "Unable to determine the device handle for GPU0000:B3:00.0: GPU is lost.  Reboot the system"
+    case = case_of_files(tmp_path, {"nvsmi-a7.txt": [report], "train.log": [*steps, raised]})
+    found = locate(case, "hardware.gpu.off_bus")
+    assert [(one.node, one.is_suspect) for one in found.nodes] == [("a7", True)]
