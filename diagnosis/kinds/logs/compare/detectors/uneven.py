@@ -126,18 +126,20 @@ def _measures(example: str) -> bool:
 
 
 def _lines(case: Case, masked: Sequence[int]) -> Iterable[tuple[_Writer, str, str, int]]:
-    """Lines of one wording with writer, path and number, spread over the whole run."""
+    """Lines of one wording with writer, path and number, spread over the whole run. Reads the lines
+    of up to ``LIMITS.files`` files, small ones together.
+    """
     cells = case.catalogue.cells.filter(pl.col("masked").is_in(masked))
     each = max(LIMITS.of_writer, LIMITS.lines // max(1, cells.height))
     most = int(cells["n"].max() or 0)  # type: ignore[arg-type]
     stride = max(1, ceil(most / each))
     writers = case.table.sources.select("source", "node", "rank")
     place = pl.int_range(pl.len()).over("source")
-    for file in cells["file"].unique().sort().head(LIMITS.files).to_list():
-        for slab in case.table.slabs(masked, files=[file]):
-            rows = slab.filter(place % stride == 0).join(writers, on="source", how="left")
-            texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
-            writers_of = zip(rows["node"], rows["rank"], texts, rows["line"], strict=True)
-            for node, rank, text, line in writers_of:
-                if node is not None or rank is not None:
-                    yield (node or "", rank), text, case.table.files[file], line
+    files = cells["file"].unique().sort().head(LIMITS.files).to_list()
+    for slab in case.table.slabs(masked, files=files):
+        rows = slab.filter(place % stride == 0).join(writers, on="source", how="left", maintain_order="left")
+        texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
+        writers_of = zip(rows["node"], rows["rank"], texts, rows["file"], rows["line"], strict=True)
+        for node, rank, text, file, line in writers_of:
+            if node is not None or rank is not None:
+                yield (node or "", rank), text, case.table.files[file], line

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import polars as pl
+import pytest
 
 from diagnosis import unevenness
 from diagnosis.kinds.logs.compare.detectors import uneven
+from diagnosis.kinds.logs.rows.events import LogTable
 from tests.diagnosis.cases import case_of_files
 
 
@@ -49,6 +54,23 @@ def test_lines_that_differ_by_the_name_of_their_node_alone_are_one_message(tmp_p
         for rank, name in enumerate(("ab1", "bc2", "cz9", "de3", "ef4"))
     }
     assert "cz9" in told(tmp_path, files)[0]
+
+
+def test_the_files_of_a_message_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = {4: 0, 16: 0}
+    read_rows = LogTable._rows
+
+    def counted(table: LogTable, files: Sequence[int]) -> pl.DataFrame:
+        reads[count] += len(files) > 0
+        return read_rows(table, files)
+
+    monkeypatch.setattr(LogTable, "_rows", counted)
+    for count in (4, 16):
+        files = {f"gpu-{node}.log": [lines(step, node, 180) for step in range(20)] for node in range(count)}
+        case = case_of_files(tmp_path / str(count), files)
+        reads[count] = 0
+        assert len({measure.path for measure in uneven.measured(case)}) == count
+    assert reads[4] == reads[16] > 0
 
 
 def test_a_slow_save_is_compared_though_it_is_rare(tmp_path: Path) -> None:
