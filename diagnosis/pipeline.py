@@ -49,6 +49,9 @@ THRESHOLDS: Final = thresholds.of("slowdowns")
 log = logging.getLogger(__name__)
 
 ENGINE: Final = "0.2.0"
+#: A capture that ends before this second since the epoch (1973) has a clock of its own.
+_FIRST_DATED_S: Final = 1e8
+_HALF_DAY_S: Final = 43_200.0
 
 
 def diagnose(
@@ -105,6 +108,7 @@ def diagnose(
         rules=rules or signatures.load(),
         model=model or starter(),
         as_of=as_of,
+        near=_dated_by_flows(parsed),
         on_stage=on_stage,
         without=without,
         aside=aside,
@@ -244,6 +248,15 @@ def _run_guarded[R, F](
         log.exception("the analysis of the %s failed", what)
         budgets.told.append(f"The {what} could not be analysed ({faults.error_text(error)}); please report this file.")
         return nothing
+
+
+def _dated_by_flows(parsed: Sequence[Parsed]) -> float | None:
+    """Half a day after the flows of the job end: logs that end within half a day of them do so before it. None without
+    flows whose times have a date.
+    """
+    stated = [p.facts.get("flow", {}).get("t1") or 0.0 for p in parsed if p.kind == Kind.FLOW]
+    ends = [at for at in stated if at > _FIRST_DATED_S]
+    return max(ends) + _HALF_DAY_S if ends else None
 
 
 def _stacks(

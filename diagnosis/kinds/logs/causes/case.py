@@ -97,7 +97,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     inventory, hints, read = given.inventory, given.hints, given.read
     known = (*inventory.nodes, *hints.nodes)
     given.on_stage("events", 0, 5)
-    dated = given.as_of or inventory.ended_at or inventory.begun_at
+    dated = given.as_of or inventory.ended_at or inventory.begun_at or given.near
     as_of = None if dated is None else int(dated * clocks.SECOND)
     table = events.build(parsed, known, inventory.home_of_rank(), as_of)
     if not table.files or table.cells.is_empty():

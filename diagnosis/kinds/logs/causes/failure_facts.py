@@ -32,6 +32,7 @@ THRESHOLDS: Final = thresholds.of("failure_facts")
 @dataclass(frozen=True, kw_only=True)
 class Given:
     """What is known of a job besides its logs. ``as_of``: seconds since the epoch at which the evidence was taken;
+    ``near``: a time by which logs without a date or year are dated where nothing else says when the job ran;
     ``without``: the ids of detectors and fallbacks that are switched off; ``aside``: where a long step is done;
     ``budgets``: of the stages.
     """
@@ -43,6 +44,7 @@ class Given:
     rules: SignatureSet = field(default_factory=load_signatures)
     model: Model = field(default_factory=starter)
     as_of: float | None = None
+    near: float | None = None
     on_stage: OnStage = ignore_progress
     without: frozenset[str] = frozenset()
     aside: Aside = partial

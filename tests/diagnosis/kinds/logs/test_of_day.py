@@ -1,12 +1,15 @@
 """Stamps of the time of day alone get a date: of other stamps of the log, else whole days next to the job's files."""
 
 import io
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from diagnosis import Kind, ParseHints, parse
+from diagnosis.__main__ import main
 from diagnosis.kinds.logs.log_parsing import SmallLog, parse_together
 from diagnosis.kinds.logs.rows import clocks, events, stored_rows
 from diagnosis.model import Parsed
@@ -87,6 +90,19 @@ def test_a_job_without_any_date_ends_on_the_day_before_its_evidence_was_taken(tm
         table = events.build(logs, as_of=as_of)
         last = clocks.estimate(table).correct(table.cells, "last_at")["last_at"].max()
         assert datetime.fromtimestamp(last / 1e9, UTC).isoformat() == f"{day}T00:00:07+00:00"
+
+
+@pytest.mark.parametrize("day", ["[", "Jun 09 "])
+def test_flows_date_a_job_whose_logs_name_no_date_or_no_year(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], day: str
+) -> None:
+    lines = [f"{day}13:59:{second}{']' if day == '[' else ' gpu-01 train:'} step {second}" for second in range(10, 30)]
+    (tmp_path / "train.log").write_text("\n".join(lines))
+    flows = [f"2026-06-09T13:59:{second}Z,0.2,10.0.0.1,10.0.0.2,400000" for second in range(10, 20)]
+    (tmp_path / "flows.csv").write_text("\n".join(["start_time,duration,src,dst,bytes", *flows]))
+    assert main([str(tmp_path), "--json"]) == 0
+    (attempt,) = json.loads(capsys.readouterr().out)["job"]["attempts"]
+    assert datetime.fromtimestamp(attempt["t1"], UTC).isoformat() == "2026-06-09T13:59:29+00:00"
 
 
 def test_the_time_at_the_start_of_a_line_outranks_one_in_its_message(tmp_path: Path) -> None:
