@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from diagnosis.history import History
+    from diagnosis.json_values import JsonObject
     from diagnosis.kinds.logs.meaning.signatures import SignatureSet
     from diagnosis.model import OnStage
 
@@ -119,20 +120,14 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
     if options.batch:
         return _diagnose_batch(options, given, work)
     with _progress() as progress:
-        data = _report(options.paths, options, given, work, progress)
+        data, is_accused = _report(options.paths, options, given, work, progress)
     if options.json:
         print(json.dumps(data, ensure_ascii=False, allow_nan=False))  # in one go: dump() writes each word by itself
     else:
         from diagnosis.terminal import summarise
 
         summarise(data)
-    is_accused = options.fail_on_suspect and _accuses(data)
-    return EXIT_SUSPECT if is_accused else EXIT_DIAGNOSED
-
-
-def _accuses(data: dict[str, Any]) -> bool:
-    """Whether a report names a suspect."""
-    return any(suspect.get("suspect", True) for suspect in data.get("suspects", []))
+    return EXIT_SUSPECT if options.fail_on_suspect and is_accused else EXIT_DIAGNOSED
 
 
 def _diagnose_batch(options: argparse.Namespace, given: _Given, work: Path) -> int:
@@ -144,13 +139,14 @@ def _diagnose_batch(options: argparse.Namespace, given: _Given, work: Path) -> i
 
     _load_engine()
     gc.freeze()  # what is loaded stays: no search for cycles looks at it again
-    is_unusable, is_accused = False, False
+    is_unusable, is_any_accused = False, False
+    data: JsonObject
     for number, job in enumerate(_jobs_in(options.paths)):
         place = work / f"job-{number}"
         place.mkdir()
         try:
-            data = _report([job], options, given, place, ignore_progress)
-            is_accused = is_accused or _accuses(data)
+            data, is_accused = _report([job], options, given, place, ignore_progress)
+            is_any_accused |= is_accused
         except BaseException as error:  # one job must not stop the others
             data = {"headline": _reason(error)}
             is_unusable = True
@@ -159,7 +155,7 @@ def _diagnose_batch(options: argparse.Namespace, given: _Given, work: Path) -> i
         print(line if options.json else visible(f"{job.name}: {data['headline']}"), flush=True)
     if is_unusable:
         return EXIT_UNUSABLE
-    return EXIT_SUSPECT if options.fail_on_suspect and is_accused else EXIT_DIAGNOSED
+    return EXIT_SUSPECT if options.fail_on_suspect and is_any_accused else EXIT_DIAGNOSED
 
 
 def _reason(error: BaseException) -> str:
@@ -186,8 +182,8 @@ def _jobs_in(folders: Sequence[Path]) -> list[Path]:
 
 def _report(
     paths: Sequence[Path], options: argparse.Namespace, given: _Given, work: Path, on_stage: OnStage
-) -> dict[str, Any]:
-    """The report of one job. Raises ``UsageError`` if nothing of it can be read."""
+) -> tuple[JsonObject, bool]:
+    """The report of one job, and whether it accuses anybody. Raises ``UsageError`` if nothing of it can be read."""
     from diagnosis import gathering, parse_pool
     from diagnosis.model import ParseHints
 
@@ -217,7 +213,7 @@ def _report(
     data["inputs"] += [
         {"path": path, "kind": "other", "sha256": "", "lines": 0, "skipped": why} for path, why in found.problems
     ]
-    return data
+    return data, any(suspect["suspect"] for suspect in data["suspects"])
 
 
 def _given(options: argparse.Namespace) -> _Given:

@@ -61,7 +61,7 @@ class JobFileView(ApiView):
             "`no` if more files follow at once",
         ),
         OpenApiParameter("name", _NAME, description="Name of the job; its id if left out"),
-        OpenApiParameter("outcome", str, enum=Outcome.values, description="How the job ended, as far as you know"),
+        OpenApiParameter("outcome", str, enum=Outcome.values, description="How it ended, as far as you know"),
         OpenApiParameter("team", _SLUG, description="Slug of one of your teams; optional if you have only one"),
     )
     def put(self, request: Request, slug: str, path: str) -> HttpResponse:
@@ -103,11 +103,11 @@ def _wants_diagnosis(request: Request) -> bool:
 
 
 def _job_of(request: Request, slug: str) -> Job:
-    """The job with this id. The server makes two requests of one; the first makes or changes the job."""
+    """The job with this id. The server makes two requests of one: the first makes the job."""
     if RECEIVED in request.META:
         return job_of(request, slug)
     said = {name: request.query_params[name] for name in _OF_JOB if name in request.query_params}
     form = JobPutSerializer(data=said)
     form.is_valid(raise_exception=True)
-    job, _ = services.job_put(user=request.user, slug=slug, **columns_of(request, form.validated_data))
-    return job
+    columns = columns_of(request, form.validated_data)
+    return services.job_put(user=request.user, slug=slug, **columns)[0]

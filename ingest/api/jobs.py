@@ -191,7 +191,8 @@ class WantedView(ApiView):
     )
     def get(self, request: Request, slug: str) -> Response:
         job = job_of(request, slug)
-        answer = {"wanted": selectors.wanted_evidence(job), "ask_again_s": selectors.ask_again_s(job)}
+        wanted = selectors.wanted_evidence(job)
+        answer = {"wanted": wanted, "ask_again_s": selectors.ask_again_s(job)}
         return Response(self.get_serializer(answer).data)
 
 

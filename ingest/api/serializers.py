@@ -280,7 +280,7 @@ class ReceiptSerializer(serializers.Serializer[Any]):
 
 
 class FileReceiptSerializer(ReceiptSerializer):
-    job = serializers.CharField(help_text="The job's id, with the name of its cluster where that has teams")
+    job = serializers.CharField(help_text="The job's id, with the name of a cluster of teams")
 
 
 class RunLogSerializer(serializers.ModelSerializer[RunLog]):
@@ -324,7 +324,7 @@ class WantedSerializer(serializers.Serializer[Any]):
 
 class WantedListSerializer(serializers.Serializer[Any]):
     wanted = WantedSerializer(many=True)
-    ask_again_s = serializers.IntegerField(help_text="When a follower should ask again; longer for more followers")
+    ask_again_s = serializers.IntegerField(help_text="Longer for more followers")
 
 
 class DiagnoseOutSerializer(serializers.Serializer[Any]):

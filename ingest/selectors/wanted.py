@@ -13,7 +13,7 @@ from ingest.selectors.short_memory import cached
 _ALARMS = {"stacks": "hang"}
 #: so often all followers of a job together may ask, in questions a second
 _QUESTIONS_PER_S = 20
-#: A hang should have a name within a minute of its alarm: asking, two dumps and the diagnosis take their part of it.
+#: A hang should have a name within a minute of its alarm: two dumps and the diagnosis take time, too.
 _SOONEST_S, _LATEST_S = 5, 60
 _COUNTED_FOR_S = 30
 
@@ -32,7 +32,7 @@ def wanted_evidence(job: Job) -> list[dict[str, Any]]:
 
 
 def ask_again_s(job: Job) -> int:
-    """Seconds until a follower should ask again, the longer the more of them there are. One query in half a minute."""
+    """Seconds until a follower should ask again, longer for more of them. A query in half a minute."""
     followers = cached(f"followers:{job.pk}", lambda: _followers(job), _COUNTED_FOR_S)
     return int(min(max(_SOONEST_S, followers / _QUESTIONS_PER_S), _LATEST_S))
 

@@ -62,8 +62,8 @@ def part_receive(
     user: Any = None,
     is_diagnosis_wanted: bool = False,
 ) -> Receipt:
-    """Store one file whose bytes are in ``part``, and queue its parsing; with ``is_diagnosis_wanted`` it is diagnosed
-    as soon as it is read. The same path and bytes again change nothing.
+    """Store one file whose bytes are in ``part``, and queue its parsing. The same path and bytes again
+    change nothing. ``is_diagnosis_wanted``: it is diagnosed as soon as it is read.
 
     Raises :class:`Refused` for an impossible name, too many bytes, a digest other than the announced one, a full disk.
     """
@@ -76,10 +76,21 @@ def part_receive(
         if expected_sha256 and sha256 != expected_sha256.lower():
             upload_refuse(job=job, attempt=attempt, path=path, sentence=digest_mismatch(path, sha256, expected_sha256))
         upload = Upload(job=job, attempt=attempt, path=path, size_bytes=part.size_bytes, created_by=user)
-        return upload_take_in(upload=upload, part=part.path, sha256=sha256, is_diagnosis_wanted=is_diagnosis_wanted)
+        return upload_take_in(
+            upload=upload,
+            part=part.path,
+            sha256=sha256,
+            is_diagnosis_wanted=is_diagnosis_wanted,
+        )
 
 
-def upload_take_in(*, upload: Upload, part: Any, sha256: str, is_diagnosis_wanted: bool = False) -> Receipt:
+def upload_take_in(
+    *,
+    upload: Upload,
+    part: Any,
+    sha256: str,
+    is_diagnosis_wanted: bool = False,
+) -> Receipt:
     """Turn a complete part file into a blob, and the blob into an artifact or an unpack run. Moves the part file.
 
     The same upload again changes nothing, unless the stored bytes were lost: then it replaces them.
