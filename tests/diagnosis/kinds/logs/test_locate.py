@@ -66,6 +66,7 @@ class Given:
                 by=said["by"],
             ),
             lead=SimpleNamespace(signature="rule", strength=said["strength"], example=said["example"]),
+            event=lambda _: SimpleNamespace(category=cause, strength=said["strength"]),
             rules=SimpleNamespace(rule=lambda _: SimpleNamespace(blames=said["blames"])),
             nodes_of=lambda events: set().union(*(seen[event] for event in events)),
             named={1: said["named"]},
