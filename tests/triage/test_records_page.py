@@ -11,7 +11,7 @@ from tests.pages import page_text
 pytestmark = pytest.mark.django_db
 HEAD = "start_time,duration,src,dst,src_port,dst_port,bytes,path\n"
 ROWS = "".join(
-    f"2026-11-21 03:00:{n % 60:02d}.125,0.0005,10.0.0.{n % 4 + 1},10.0.0.{n % 4 + 5},"
+    f"2026-11-21 03:00:{n % 60:02d}.{125 + n % 2},0.0005,10.0.0.{n % 4 + 1},10.0.0.{n % 4 + 5},"
     f"4{n:04d},4791,{(n + 1) * 1000},leaf1;spine2\n"
     for n in range(450)
 )
