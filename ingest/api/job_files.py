@@ -7,16 +7,15 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ingest import services, storage
+from ingest import services
 from ingest.api.base import ApiView, asks
 from ingest.api.jobs import columns_of, job_of
 from ingest.api.serializers import PROBLEM, FileReceiptSerializer, JobPutSerializer
-from ingest.api.uploads import ATTEMPT, RAW, number_of
+from ingest.api.uploads import ATTEMPT, RAW, number_of, part_for
 from ingest.bodies import RECEIVED, GoAhead, receive_body
 from ingest.models import Job, Outcome
-from ingest.refusals import Refused, translate_storage_errors
+from ingest.refusals import Refused
 from ingest.services import receiving
-from ingest.services.quotas import quota_check
 
 #: what a request may say about a job; the rest of the description fits no address
 _OF_JOB = ("name", "cluster", "team", "outcome")
@@ -70,13 +69,7 @@ class JobFileView(ApiView):
         is_diagnosis_wanted = _wants_diagnosis(request)
         job = _job_of(request, slug)
 
-        def part_of(length: int) -> storage.Part:
-            receiving.check_size(path, length)
-            quota_check(job.pk, length)
-            with translate_storage_errors():
-                return storage.Part()
-
-        part = receive_body(request._request, part_of)
+        part = receive_body(request._request, lambda length: part_for(job, path, length))
         if isinstance(part, GoAhead):
             return part
         with part:

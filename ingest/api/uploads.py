@@ -23,7 +23,7 @@ from ingest.api.jobs import job_of
 from ingest.api.schema import for_programmers
 from ingest.api.serializers import PROBLEM, CapabilitiesSerializer, ReceiptSerializer
 from ingest.bodies import RECEIVED, GoAhead, receive_body
-from ingest.models import Upload
+from ingest.models import Job, Upload
 from ingest.parameters import SHA256
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services import receiving, resuming
@@ -62,13 +62,7 @@ class ArtifactView(ApiView):
         path = receiving.check_path(request.query_params.get("path", ""))
         attempt = number_of(request.query_params.get("attempt", "0"), "attempt")
 
-        def part_of(length: int) -> storage.Part:
-            receiving.check_size(path, length)
-            quota_check(job.pk, length)
-            with translate_storage_errors():
-                return storage.Part()
-
-        part = receive_body(request._request, part_of)
+        part = receive_body(request._request, lambda length: part_for(job, path, length))
         if isinstance(part, GoAhead):
             return part
         with part:
@@ -255,6 +249,14 @@ def _length_of(request: Request) -> int | None:
         sentence = "Send either Upload-Length or Upload-Defer-Length: 1."
         raise Refused(sentence, code="bad_length")
     return None
+
+
+def part_for(job: Job, path: str, length: int) -> storage.Part:
+    """A part file for so many bytes of a file of the job, if the server and the job's team take them."""
+    receiving.check_size(path, length)
+    quota_check(job.pk, length)
+    with translate_storage_errors():
+        return storage.Part()
 
 
 def number_of(text: str, name: str) -> int:
