@@ -77,7 +77,7 @@ class Taker:
             for row in rows
             if isinstance(row, dict) and row.get("kind") == "stacks" and row.get("attempt") == self._attempt
         ]
-        again_s = min(max(again_s, _SOONEST_S), _LATEST_S)
+        again_s = min(max(_SOONEST_S, again_s), _LATEST_S)  # in this order NaN is the soonest, too
         return moments, again_s * random.uniform(0.8, 1.2)  # noqa: S311  # not all nodes at the same time
 
     def _stacks(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -172,6 +173,7 @@ def test_the_more_nodes_follow_a_job_the_less_often_each_asks(job: Any, nodes: i
         ({"wanted": [], "ask_again_s": 25}, 20, 30),
         ({"wanted": [], "ask_again_s": 0}, 4, 6),
         ({"wanted": [], "ask_again_s": 1e9}, 240, 360),
+        ({"wanted": [], "ask_again_s": math.nan}, 4, 6),
         ({"wanted": [], "ask_again_s": "soon"}, 60, 60),
         ({"wanted": []}, 48, 72),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,9 +26,13 @@ UNITS = [(r * STAGES + s, r * STAGES + s + 1) for r in range(REPLICAS) for s in 
 PORT = 2 * STAGES + 1
 
 
-def found(factors: dict[tuple[int, int], float], seconds: float = USUAL_S) -> list[tuple[bool, SlowReport]]:
+def found(
+    factors: dict[tuple[int, int], float],
+    seconds: float = USUAL_S,
+    unseen: Collection[tuple[int, int]] = (),
+) -> list[tuple[bool, SlowReport]]:
     """The findings if what these senders send to these receivers takes so many times as long; each replica below a leaf
-    of its own but for stage 0, which is below the leaf of the replica before.
+    of its own but for stage 0, which is below the leaf of the replica before. ``unseen``: directions without records.
     """
     edges = STEP_S * np.arange(31.0)
     steps = Steps(edges[:-1], edges[1:], edges, np.ones(30), "DP", "gaps")
@@ -35,6 +40,7 @@ def found(factors: dict[tuple[int, int], float], seconds: float = USUAL_S) -> li
         (unit, src, 1e8, seconds * factors.get((src, dst), 1.0), 60)
         for unit, pair in enumerate(UNITS)
         for src, dst in itertools.permutations(pair)
+        if (src, dst) not in unseen
     ]
     schema = {"unit": pl.Int64, "src": pl.Int32, "size": pl.Float64, "seconds": pl.Float64, "records": pl.UInt32}
     cells = pl.DataFrame({"unit": range(len(UNITS)), "first": [0.0] * len(UNITS), "last": [99.0] * len(UNITS)})
@@ -77,6 +83,12 @@ def test_nobody_is_named_for_waiting_or_where_no_place_is_the_common_one(
     factors: dict[tuple[int, int], float],
 ) -> None:
     assert found(factors) == []
+
+
+def test_nobody_is_named_by_pairs_of_which_only_one_direction_is_seen() -> None:
+    """What is sent to a busy stage waits: what that stage sends would tell."""
+    unseen = [(PORT, PORT - 1), (PORT, PORT + 1)]
+    assert found(both_ways(3.0, PORT), unseen=unseen) == []
 
 
 def test_nobody_is_named_for_what_costs_a_step_nothing_or_is_finer_than_the_stamps() -> None:
