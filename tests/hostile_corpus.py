@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 import zstandard
 
-from tests import hostile_counts, hostile_more
+from tests import hostile_captures, hostile_counts, hostile_more
 from tests.archives import gz_of, tar_of, zip_of
 from tests.fuzz.archives import SEEDS, tar
 from tests.hostile_files import PANICKING_PARQUET, nested_parquet
@@ -88,6 +88,7 @@ def classes() -> dict[str, dict[str, bytes]]:
         *(hostile_more.packers, hostile_more.expansions, hostile_more.records, hostile_more.texts),
         *(hostile_counts.counted, hostile_counts.spelled, hostile_counts.archived),
         *(hostile_counts.listed, hostile_counts.dumped),
+        *(hostile_captures.packet_lies, hostile_captures.block_lies),
     )
     return {make.__name__.strip("_"): dict(make()) for make in makers}
 

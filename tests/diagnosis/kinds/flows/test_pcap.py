@@ -5,9 +5,12 @@ from __future__ import annotations
 import ipaddress
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from diagnosis.kinds.flows.read.readers.pcap import LIMITS
+from tests import hostile_captures
 from tests.diagnosis.kinds.flows.helpers import parsed, records_of
 
 
@@ -35,6 +38,8 @@ def udp(sport: int, dport: int, payload: bytes = b"") -> bytes:
 
 INNER = ip4("10.0.0.1", "10.0.1.1", 17, udp(49152, 4791, b"\x06" + b"\0" * 30))
 FRAME = ethernet(INNER)
+BLOCK_LIES = dict(hostile_captures.block_lies())
+PACKET_LIES = dict(hostile_captures.packet_lies())
 OUTER = ("192.168.0.1", "192.168.0.2")
 WRAPPED = {
     "plain": FRAME,
@@ -179,3 +184,53 @@ def test_transfers_continue_over_block_borders(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("diagnosis.kinds.flows.read.readers.pcap.CHUNK_BYTES", 200)
     (row,) = records_of(parsed(pcap(*[FRAME] * 50), tmp_path))
     assert row["packets"] == 50
+
+
+def test_interfaces_without_end_end_the_reading(tmp_path: Path) -> None:
+    section = hostile_captures.section()
+    several = hostile_captures.interface() * 9
+    packet = hostile_captures.enhanced()
+    many = hostile_captures.interface() * (LIMITS.interfaces + 1)
+    part = parsed(section + several + packet + many + packet, tmp_path)
+    assert part.lines == 1
+    assert part.notes == ("The capture is damaged after 1 packets; what comes before is used.",)
+
+
+def test_of_an_interface_with_very_many_options_the_first_are_read(tmp_path: Path) -> None:
+    empty = struct.pack("<HH", 1, 0)
+    nanoseconds = struct.pack("<HHBxxx", 9, 1, 9)
+    micro = hostile_captures.interface(empty * LIMITS.options + nanoseconds)
+    nano = hostile_captures.interface(empty * (LIMITS.options - 1) + nanoseconds)
+    packets = hostile_captures.enhanced(0, 10**6) + hostile_captures.enhanced(1, 10**9)
+    part = parsed(hostile_captures.section() + micro + nano + packets, tmp_path)
+    assert {row["start"] for row in records_of(part)} == {10**9}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [pcap(*[b""] * 9), hostile_captures.section() + hostile_captures.enhanced(frame=b"") * 9],
+    ids=["pcap", "pcapng"],
+)
+def test_packets_too_short_for_a_header_are_no_capture(
+    data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = SimpleNamespace(blocks=0, block_bytes=64, interfaces=9, options=9, shown_types=9)
+    monkeypatch.setattr("diagnosis.kinds.flows.read.readers.pcap.LIMITS", small)
+    part = parsed(data, tmp_path)
+    assert "too short for an IP header" in (part.skipped or "")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (BLOCK_LIES["offset-0.pcapng"], "No packet of the capture has a possible time."),
+        (BLOCK_LIES["packets-without-time.pcapng"], "No packet of the capture states its"),
+        (BLOCK_LIES["link-types.pcapng"], "Link type 200, 201, 202, 203, 204 and 992 more"),
+        (PACKET_LIES["one-byte-packets.pcap"], "The capture holds no IP packets."),
+    ],
+    ids=["time far off", "no time", "link types", "no address"],
+)
+def test_a_capture_without_records_says_why(data: bytes, words: str, tmp_path: Path) -> None:
+    skipped = parsed(data, tmp_path).skipped or ""
+    assert skipped.startswith(words)
+    assert len(skipped) < 250

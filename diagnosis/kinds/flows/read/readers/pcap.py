@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.read.flow_records import MAX_TIME_NS, RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows
 from diagnosis.kinds.flows.read.readers.bursts import Bursts
@@ -22,9 +23,11 @@ MAGICS = {
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
 PCAPNG = b"\x0a\x0d\x0d\x0a"
+LIMITS: Final = thresholds.limits("pcap")
 CHUNK_BYTES = 32 << 20
 #: No packet is longer; a larger length means that the file is damaged.
 MAX_PACKET_BYTES = 1 << 20
+_TINY_PACKETS: Final = "Most of its {count:,} packets so far are too short for an IP header."
 
 
 @dataclass(slots=True)
@@ -58,11 +61,14 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
     walker: _Pcap | _PcapNg = _PcapNg() if head[:4] == PCAPNG else _Pcap(head)
     rest = head if head[:4] == PCAPNG else b""
     unknown: set[int] = set()
-    seen = 0
+    seen = size_read = 0
     while True:
         block = stream.read(CHUNK_BYTES)
+        size_read += len(block)
         buffer = rest + block
         batch, used = walker.walk(buffer)
+        if walker.walked > LIMITS.blocks + size_read // LIMITS.block_bytes:
+            raise UnusableFlows(_TINY_PACKETS.format(count=walker.walked))
         if len(batch.offset):
             seen += len(batch.offset)
             _pass_on(buffer, batch, bursts, reading, unknown)
@@ -74,9 +80,24 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
             break
     bursts.finish()
     reading.lines = seen
+    _add_notes(reading, walker, seen, is_cut=bool(rest))
+    if unknown and not out.rows:
+        raise UnusableFlows(
+            f"Link type {_listed(unknown)} is not known here. Capture on an Ethernet, cooked (-i any) or raw IP "
+            "interface."
+        )
+    if unknown:
+        reading.notes.append(f"Packets of unknown link types ({_listed(unknown)}) were left out.")
+    if not out.rows:
+        raise UnusableFlows(_no_records(seen, walker.lost, out.dropped))
+    return reading
+
+
+def _add_notes(reading: Reading, walker: _Pcap | _PcapNg, seen: int, *, is_cut: bool) -> None:
+    """What of the capture was left out, in sentences."""
     if walker.broken:
         reading.notes.append(f"The capture is damaged after {seen} packets; what comes before is used.")
-    elif rest:
+    elif is_cut:
         reading.notes.append(f"The capture breaks off inside a packet; its {seen} whole packets are used.")
     if walker.lost:
         reading.notes.append(
@@ -86,20 +107,24 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
     if reading.bad_rows:
         many = f"{reading.bad_rows:,} {'packet holds' if reading.bad_rows == 1 else 'packets hold'}"
         reading.notes.append(f"{many} no whole IP header (ARP and the like, or cut); they were left out.")
-    if unknown and not out.rows:
-        names = ", ".join(str(u) for u in sorted(unknown))
-        raise UnusableFlows(
-            f"Link type {names} is not known here. Capture on an Ethernet, cooked (-i any) or raw IP interface."
-        )
-    if unknown:
-        reading.notes.append(
-            f"Packets of unknown link types ({', '.join(str(u) for u in sorted(unknown))}) were left out."
-        )
+
+
+def _listed(types: set[int]) -> str:
+    """Link types in words; of very many, which only a damaged file has, the first."""
+    shown = ", ".join(map(str, sorted(types)[: LIMITS.shown_types]))
+    rest = len(types) - LIMITS.shown_types
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def _no_records(seen: int, without_time: int, out_of_time: int) -> str:
+    """Why a capture gives no record."""
+    if out_of_time:
+        return "No packet of the capture has a possible time. Check the clock of the machine that recorded it."
+    if without_time and not seen:
+        return "No packet of the capture states its time. Record with enhanced packet blocks, as tcpdump does."
     if not seen:
-        raise UnusableFlows("The capture holds no whole packet. Check its filter and that the copy was complete.")
-    if not out.rows:
-        raise UnusableFlows("The capture holds no IP packets.")
-    return reading
+        return "The capture holds no whole packet. Check its filter and that the copy was complete."
+    return "The capture holds no IP packets."
 
 
 def _pass_on(buffer: bytes, batch: _Batch, bursts: Bursts, reading: Reading, unknown: set[int]) -> None:
@@ -128,6 +153,7 @@ class _Pcap:
         self._link = struct.unpack(self._order + "I", head[20:24])[0] & 0xFFFF
         self.broken = False
         self.lost = 0
+        self.walked = 0
 
     def walk(self, buffer: bytes) -> tuple[_Batch, int]:
         """The whole packets in a buffer and how many bytes they take.
@@ -145,6 +171,7 @@ class _Pcap:
                 break
             note(at)
             at += 16 + length
+        self.walked += len(found)
         offset = np.array(found, dtype=np.int64)
         rows = (
             np.frombuffer(buffer, dtype=np.uint8)[offset[:, None] + np.arange(16)]
@@ -170,6 +197,7 @@ class _PcapNg:
         self._interfaces: list[_Interface] = []
         self.broken = False
         self.lost = 0
+        self.walked = 0
 
     def walk(self, buffer: bytes) -> tuple[_Batch, int]:
         """The packets of the whole blocks in a buffer and how many bytes these take."""
@@ -179,8 +207,10 @@ class _PcapNg:
             if buffer[at : at + 4] == PCAPNG:
                 self._order = "<" if buffer[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
                 self._interfaces = []
+            self.walked += 1
             kind, length = struct.unpack_from(self._order + "II", buffer, at)
-            if length < 12 or length % 4 or length > MAX_PACKET_BYTES * 16:
+            is_block = length >= 12 and length % 4 == 0 and length <= MAX_PACKET_BYTES * 16
+            if not is_block or len(self._interfaces) > LIMITS.interfaces:
                 self.broken = True
                 break
             if at + length > size:
@@ -199,7 +229,9 @@ class _PcapNg:
         link = struct.unpack_from(self._order + "H", body, 0)[0]
         found = _Interface(link, 1_000_000, 0)
         at = 8
-        while at + 4 <= len(body):
+        for _ in range(LIMITS.options):
+            if at + 4 > len(body):
+                break
             code, length = struct.unpack_from(self._order + "HH", body, at)
             value = body[at + 4 : at + 4 + length]
             if code == 0:
