@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,6 +20,9 @@ THRESHOLDS: Final = thresholds.of("fact_table")
 #: Facts of one job that are kept: 4,096 nodes with a report of a hundred lines each.
 MAX_JOB_FACTS: Final = 400_000
 FILE_NAME: Final = "facts.parquet"
+#: Odd values that the report states in words, and characters of each.
+MAX_EXAMPLES: Final = 3
+MAX_EXAMPLE_CHARS: Final = 160
 #: The end of the name of a property that nodes measure, step by step.
 OF_STEPS: Final = " (median of its steps)"
 #: A property is compared between the places that state it for the same part, such as a port.
@@ -62,7 +65,21 @@ def summarise(
         odd=int(table["is_odd"].sum()),
         left_out=left_out,
         table=FILE_NAME if folder is not None else "",
+        examples=_examples(table),
     )
+
+
+def _examples(table: pl.DataFrame) -> tuple[str, ...]:
+    """The first odd values in words; those that are no numbers before counters and temperatures."""
+    odd = table.filter("is_odd")
+    is_number = odd["value"].str.contains(r"^[-+]?\d+(?:\.\d+)?(?:\s|$)")
+    ordered = odd.with_columns(is_number=is_number).sort("is_number", maintain_order=True)
+    return tuple(map(_odd_in_words, ordered.head(MAX_EXAMPLES).iter_rows(named=True)))
+
+
+def _odd_in_words(row: Mapping[str, str]) -> str:
+    what = " ".join(filter(None, (row["place"], row["part"], row["name"])))
+    return f"{what}: {row['value']}; most: {row['usual']}"[:MAX_EXAMPLE_CHARS]
 
 
 class MeasuredRow(NamedTuple):

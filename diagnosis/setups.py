@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import chain
+from statistics import median
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
@@ -47,6 +49,8 @@ class Property:
     fact: re.Pattern[str] | None = None
     worse: re.Pattern[str] | None = None
     falls: bool = False
+    counts: bool = False
+    below: float | None = None
 
 
 class Usual(NamedTuple):
@@ -72,6 +76,8 @@ def properties() -> tuple[Property, ...]:
             fact=re.compile(row["fact"], re.IGNORECASE) if "fact" in row else None,
             worse=re.compile(row["worse"]) if "worse" in row else None,
             falls=row.get("falls", False),
+            counts=row.get("counts", False),
+            below=row.get("below"),
         )
         for row in tomllib.loads(text)["property"]
     )
@@ -92,13 +98,13 @@ def compare_nodes(facts: Iterable[_StatedFact]) -> list[Result]:
     of_nodes = [stated for stated in facts if stated[1].place.name]
     found: list[Result] = []
     for (row, name), own in _by_property(of_nodes).items():
-        found += _differences(row, name, own)
+        found += _differences(row, name, own) if row.below is None else _far_below(row, name, own)
     return sorted(found, key=lambda result: -result.outcome.ratio)[: LIMITS.results]
 
 
 def usual_setup(facts: Iterable[_StatedFact]) -> dict[str, str]:
     """The value that most nodes of a job state, by the name of the property."""
-    usual = {name: _usual(row, own) for (row, name), own in _by_property(facts).items()}
+    usual = {name: _usual(_without_counts(row), own) for (row, name), own in _by_property(facts).items()}
     return {name: known.value for name, known in usual.items() if known is not None}
 
 
@@ -108,7 +114,7 @@ def compare_with_healthy(facts: Iterable[_StatedFact], healthy: Mapping[str, str
     """
     found: list[Result] = []
     for (row, name), own in _by_property(facts).items():
-        usual, before = _usual(row, own), healthy.get(name)
+        usual, before = _usual(_without_counts(row), own), healthy.get(name)
         if usual is not None and before is not None and usual.value != before:
             result = _changed(row, name, usual, before, job)
             found.append(_located(result, next(iter(own.values()))[0]))
@@ -157,20 +163,21 @@ def _full_name(row: Property, found: re.Match[str]) -> str:
     return f"{row.id} {own.replace(' ', '_')}" if own else row.id
 
 
-def _values(own: Mapping[str, list[_StatedFact]]) -> dict[str, str]:
+def _values(row: Property, own: Mapping[str, list[_StatedFact]]) -> dict[str, str]:
     """What each node states."""
-    return {node: _value(facts) for node, facts in sorted(own.items())}
+    return {node: _value(row, facts) for node, facts in sorted(own.items())}
 
 
 def _usual(row: Property, own: Mapping[str, list[_StatedFact]]) -> Usual | None:
     """What most nodes state; None where no value is that of most."""
-    values = _values(own)
+    values = _values(row, own)
     common, votes = Counter(values.values()).most_common(1)[0]
     return Usual(row, common, votes, len(values)) if is_of_most(votes, len(values)) else None
 
 
 def _differences(row: Property, name: str, own: Mapping[str, list[_StatedFact]]) -> Iterator[Result]:
-    values, usual = _values(own), _usual(row, own)
+    counted = row if _names_parts(own) else _without_counts(row)
+    values, usual = _values(counted, own), _usual(counted, own)
     each = len(set(values.values()))
     if each < 2 or each == len(values) >= _MIN_OWN_VALUES:
         return
@@ -183,6 +190,33 @@ def _differences(row: Property, name: str, own: Mapping[str, list[_StatedFact]])
     for node in odd[: LIMITS.shown]:
         told = f"{name} {values[node]}; {usual.votes} of {usual.nodes} nodes: {usual.value}"
         yield _located(_result(row, row.says, row.ratio, told, node), own[node][0])
+
+
+def _without_counts(row: Property) -> Property:
+    return dataclasses.replace(row, counts=False)
+
+
+def _names_parts(own: Mapping[str, list[_StatedFact]]) -> bool:
+    """Whether all nodes say which part has a value. A log that names one GPU does not say that it is the only one."""
+    return all(fact.part for _, fact in chain.from_iterable(own.values()))
+
+
+def _far_below(row: Property, name: str, own: Mapping[str, list[_StatedFact]]) -> Iterator[Result]:
+    """The nodes that measure far less than the middle one of at least three."""
+    least = {node: number for node, facts in sorted(own.items()) if (number := _least(facts)) is not None}
+    if len(least) < _MIN_OWN_VALUES:
+        return
+    usual = median(least.values())
+    odd = [node for node, number in least.items() if number < (row.below or 0.0) * usual]
+    for node in odd[: LIMITS.shown]:
+        told = f"{name} {least[node]:g}; the middle one of {len(least)} nodes: {usual:g}"
+        yield _located(_result(row, row.says, row.ratio, told, node), own[node][0])
+
+
+def _least(facts: Iterable[_StatedFact]) -> float | None:
+    """The smallest number that a node states."""
+    numbers = (number_of(fact.value) for _, fact in facts)
+    return min((number for number in numbers if number is not None), default=None)
 
 
 def _changed(row: Property, name: str, usual: Usual, before: str, job: str) -> Result:
@@ -204,10 +238,17 @@ def _is_worse(row: Property, value: str, before: str) -> bool:
     return row.falls and now is not None and then is not None and now < then
 
 
-def _value(facts: Iterable[_StatedFact]) -> str:
-    """What one node states, in one order."""
-    each = sorted({_SPACES.sub(" ", fact.value).strip() for _, fact in facts})
-    return ", ".join(each[: LIMITS.values])
+def _value(row: Property, facts: Iterable[_StatedFact]) -> str:
+    """What one node states, in one order; of a row that counts, each value with the number of parts
+    that have it.
+    """
+    parts = Counter(value for _, value in {(fact.part, _plain(fact.value)) for _, fact in facts})
+    each = sorted(parts)[: LIMITS.values]
+    return ", ".join(f"{parts[value]} × {value}" for value in each) if row.counts else ", ".join(each)
+
+
+def _plain(value: str) -> str:
+    return _SPACES.sub(" ", value).strip()
 
 
 def _result(row: Property, says: str, ratio: float, words: str, node: str = "") -> Result:

@@ -98,7 +98,8 @@ def _facts_text(facts: FactSummary) -> str:
     if not facts.odd:
         return f"{read}."
     differ = counted(facts.odd, "value differs", "values differ")
-    return f"{read}, but {differ} from what most places state."
+    told = "; ".join(f"“{example}”" for example in facts.examples)
+    return f"{read}, but {differ} from what most places state ({told})."
 
 
 def _recovered_sentence(known: Situation, fault: Sequence[Fault]) -> str:

@@ -43,8 +43,9 @@ class Fact(msgspec.Struct, frozen=True, array_like=True):
 class FactSummary(msgspec.Struct, frozen=True):
     """How many facts a job has.
 
-    ``odd``: values that differ from what most places state; ``left_out``: facts beyond the limit;
-    ``table``: the file with all of them, empty without a folder for it.
+    ``odd``: values that differ from what most places state, with a few ``examples`` in words;
+    ``left_out``: facts beyond the limit; ``table``: the file with all of them, empty without a folder
+    for it.
     """
 
     facts: int
@@ -53,6 +54,7 @@ class FactSummary(msgspec.Struct, frozen=True):
     odd: int
     left_out: int = 0
     table: str = ""
+    examples: tuple[str, ...] = ()
 
 
 #: Of a job without reports.

@@ -43,6 +43,17 @@ def test_what_nodes_measure_is_shown_as_medians_and_marked_where_it_is_far_from_
     ]
 
 
+def test_odd_values_are_told_words_before_numbers() -> None:
+    stated = [
+        ("a.txt", Fact.of(Place("node", f"gpu-{n}"), (name,), odd if n == 3 else usual))
+        for n in range(4)
+        for name, usual, odd in [("Count", "7 C", "9 C"), ("Policy", "on", "off")]
+    ]
+    summary = fact_table.summarise(stated, None)
+    assert summary is not None
+    assert summary.examples == ("gpu-3 Policy: off; most: on", "gpu-3 Count: 9 C; most: 7 C")
+
+
 def test_of_two_places_that_differ_none_is_odd() -> None:
     assert odd_places(rows_of({"gpu-1": "400", "gpu-2": "100"})) == []
 

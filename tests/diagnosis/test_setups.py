@@ -36,6 +36,33 @@ def test_nodes_that_agree_and_properties_that_nobody_compares_are_no_finding() -
     assert told(facts("serial number", gpu_1="1", gpu_2="2", gpu_3="3")) == []
 
 
+def devices(node: str, count: int, speed: str = "32GT/s") -> list[tuple[str, Fact]]:
+    place = Place("node", node)
+    found = [Fact.of(place, ("3D controller",), "rev a1", part=f"{n}b:00.0") for n in range(count)]
+    return [("", fact) for fact in [*found, Fact.of(place, ("LnkSta:\tSpeed",), speed, part="0b:00.0")]]
+
+
+def test_a_node_with_fewer_devices_or_a_slower_one_is_named() -> None:
+    fewer = [*devices("gpu-1", 8), *devices("gpu-2", 7), *devices("gpu-3", 8)]
+    assert told(fewer) == [("gpu-2", "hardware.gpu.off_bus")]
+    slower = [*devices("gpu-1", 8), *devices("gpu-2", 8), *devices("gpu-3", 8, "2.5GT/s")]
+    assert told(slower) == [("gpu-3", "hardware.host.pcie")]
+    assert told([*devices("gpu-1", 8), *devices("gpu-2", 8)]) == []
+
+
+def test_a_line_that_names_one_gpu_does_not_say_how_many_there_are() -> None:
+    log = facts("GPU model", gpu_1="NVIDIA H100")
+    assert told([*log, *facts("Product Name", gpu_2="NVIDIA H100"), *facts("Product Name", gpu_3="NVIDIA H100")]) == []
+
+
+def test_a_node_that_measures_far_less_than_the_middle_one_is_named() -> None:
+    assert told(facts("Avg bus bandwidth", gpu_1="337.2", gpu_2="64.6", gpu_3="329.9")) == [
+        ("gpu-2", "performance.network")
+    ]
+    assert told(facts("Avg bus bandwidth", gpu_1="337.2", gpu_2="300.0", gpu_3="329.9")) == []
+    assert told(facts("Avg bus bandwidth", gpu_1="337.2", gpu_2="64.6")) == []  # of two nobody knows what is usual
+
+
 def test_a_report_and_a_log_state_the_same_property() -> None:
     found = [
         *facts("Driver Version", gpu_1="535.1"),

@@ -33,6 +33,7 @@ class FaultRow:
     category: str
     ratio: float
     says: str
+    judges_no: bool
 
     @property
     def has_limit(self) -> bool:
@@ -68,4 +69,5 @@ def _row(row: Mapping[str, Any]) -> FaultRow:
         category=row.get("category", ""),
         ratio=float(row["ratio"]),
         says=row["says"],
+        judges_no=row.get("judges_no", False),
     )

@@ -62,7 +62,7 @@ def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
 
 def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]) -> str:
     """The category of a bad value; empty for a good one."""
-    if bad_values.says_no(fact.value):
+    if bad_values.says_no(fact.value) and not row.judges_no:
         return ""
     if row.reads == "rules":
         return _category_of_text(fact.value)

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
@@ -43,10 +44,12 @@ _RANK: Final = re.compile(r"(?i)(?:rank|worker|proc)[-_]?\d+")
 _NUMBERED_NODE: Final = re.compile(r"n\d{1,5}")
 #: How PyTorch's profiler names its files: the machine, the process, the time.
 _PROFILE_NAME: Final = re.compile(r"([\w.\-]{1,80})_\d{1,10}\.\d{10,20}\.pt\.trace\.json")
+#: Words without a digit at the end of a name.
+_BEHIND_NUMBER: Final = re.compile(r"(?:[-_][A-Za-z]{1,40}){1,8}$")
 _WORD: Final = re.compile(r"[^\W_]+")
 _HOST: Final = re.compile(
-    r"(?mi)^(?:\s*(?:host ?name|host|node|nodename)\s*[:=]|Name:(?=\s+\S+\nRoles:))"
-    r"\s*([\w.\-]{1,80})(?:/[\da-f.:]{3,45})?\s*$"
+    r'(?mi)^(?:\s*"?(?:host ?name|host|node|nodename)"?\s*[:=]|Name:(?=\s+\S+\nRoles:))'
+    r'\s*"?([\w.\-]{1,80})"?(?:/[\da-f.:]{3,45})?,?\s*$'
 )
 
 
@@ -87,7 +90,8 @@ def parse(data: bytes, path: str) -> Parsed:
         before = len(facts)
         if piece.form is not None:
             found = entries(piece.form.shape, without_title(piece.text), piece.form)
-            facts += [_fact(entry, host, piece.first_line) for entry in found[: MAX_FACTS - before]]
+            place = _only_node(found) or host
+            facts += [_fact(entry, place, piece.first_line) for entry in found[: MAX_FACTS - before]]
         if without_title(piece.text).strip():
             parts.append(_section(piece, len(facts) - before))
     known = list(dict.fromkeys(part.form.id for part in parts if part.form is not None))
@@ -191,6 +195,12 @@ def _of_section(part: Section) -> str:
     return f"{part.form.title}: {facts} read."
 
 
+def _only_node(found: Sequence[Entry]) -> str:
+    """The machine of a report that names a single one."""
+    nodes = {entry.node for entry in found if entry.node}
+    return nodes.pop() if len(nodes) == 1 else ""
+
+
 def _fact(entry: Entry, host: str, first_line: int) -> Fact:
     place = Place("node", entry.node or host)
     line = entry.line + first_line - 1 if entry.line else 0
@@ -215,10 +225,17 @@ def _is_log(text: str) -> bool:
 
 def _host(text: str, path: str) -> str:
     """The machine that a report is of: as it says, else what is left of the name of its file or
-    folder without the words of tools ("ibstat-gpu-19.txt", "gpu-19/ibstat.txt").
+    folder without the words of tools ("ibstat-gpu-19.txt", "gpu-19/ibstat.txt"). A word that does not
+    look like a machine's name gives way to one that does.
     """
-    if found := _HOST.search(text[:_HEAD_BYTES]) or _PROFILE_NAME.search(path):
-        return found[1]
+    found = _HOST.search(text[:_HEAD_BYTES]) or _PROFILE_NAME.search(path)
+    stated = found[1] if found else ""
+    if _is_machine(stated.partition(".")[0]):
+        return stated
+    return _machine_of_path(path) or stated
+
+
+def _machine_of_path(path: str) -> str:
     for part in reversed(PurePosixPath(path).parts):
         for stem in part.split("."):
             if name := _machine_in(stem):
@@ -232,10 +249,19 @@ def _machine_in(stem: str) -> str:
     begin = 0
     runs = []
     for first, last in [*tools, (len(stem), len(stem))]:
-        runs.append(stem[begin:first].strip("-_"))
+        runs.append(stem[begin:first].strip("-_ "))
         begin = last
-    names = [run for run in runs if _is_machine(run)]
+    words = chain.from_iterable(_whole_and_words(run) for run in runs)
+    names = [word for word in words if _is_machine(word)]
     return names[-1] if names else ""
+
+
+def _whole_and_words(run: str) -> list[str]:
+    """A run of words without those behind its last number ("gpu-50-good"), and its words, if
+    underscores part them ("all_reduce_gpu-31").
+    """
+    whole = _BEHIND_NUMBER.sub("", run)
+    return [whole, *whole.split("_")]
 
 
 def _is_machine(name: str) -> bool:

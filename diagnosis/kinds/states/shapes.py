@@ -10,7 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 from xml.parsers import expat
 
@@ -22,8 +22,8 @@ from diagnosis.kinds.states.formats import Format, ObjectHeader
 MAX_DEPTH: Final = 24
 #: Characters of one line that are read.
 MAX_LINE_CHARS: Final = 4_000
-#: What ends a key: a colon before white space, a row of dots or the end, or an equals sign.
-_SEPARATOR: Final = re.compile(r":(?=[\s.]|$)|=")
+#: What ends a key: a colon before white space, a row of dots or the end, or equals signs.
+_SEPARATOR: Final = re.compile(r":(?=[\s.]|$)|={1,2}")
 _MAX_KEY_CHARS: Final = 120
 _TOKEN: Final = re.compile(r"([A-Za-z][\w:/\-]{0,60})=((?:(?!\s[A-Za-z][\w:/\-]{0,60}=).){0,400})")
 _SAMPLE: Final = re.compile(
@@ -31,7 +31,11 @@ _SAMPLE: Final = re.compile(
 )
 _LABEL: Final = re.compile(r'([A-Za-z_]\w{0,100})="((?:[^"\\]|\\.){0,300})"')
 _NODE_LABELS: Final = ("hostname", "node", "nodename", "kubernetes_node", "host", "instance")
-_PART_LABELS: Final = ("gpu", "device", "port", "interface")
+_PART_LABELS: Final = ("mountpoint", "gpu", "device", "port", "interface")
+#: Marks of colours and underlines, as tools write them for a terminal.
+_STYLE: Final = re.compile(r"\x1b\[[\d;]{0,12}m")
+#: A number and its unit are one cell.
+_UNIT_GAP: Final = re.compile(r"(?<=\d) (?=[KMGT]?i?[Bb](?:/s|ps)(?:\s|$))")
 #: A word of a header whose columns are two spaces apart.
 _COLUMN: Final = re.compile(r"\S+(?: \S+)*")
 #: The line of columns of a table between devices.
@@ -45,8 +49,9 @@ _HOST_COLUMNS: Final = ("hostname", "host", "node")
 _TIME_COLUMN: Final = "timestamp"
 #: Where an object of Kubernetes states the node that it runs on.
 _NODE_OF_POD: Final = ("spec", "nodeName")
+_NAME_OF_NODE: Final = ("metadata", "name")
 #: Names of keys by which an object of a JSON list is called.
-_NAME_KEYS: Final = ("name", "id", "gpu_id", "device", "metadata.name")
+_NAME_KEYS: Final = ("name", "id", "gpu_id", "entity_id", "device", "metadata.name")
 
 
 class Entry(NamedTuple):
@@ -68,7 +73,7 @@ def entries(shape: str, text: str, form: Format) -> list[Entry]:
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
-        yield number, line[:MAX_LINE_CHARS]
+        yield number, _STYLE.sub("", line[:MAX_LINE_CHARS])
 
 
 def _header(text: str, headers: Sequence[ObjectHeader]) -> tuple[str, str] | None:
@@ -101,7 +106,7 @@ def _pairs(text: str, form: Format) -> Iterator[Entry]:
         body = line.strip()
         if not body:
             continue
-        indent = len(line) - len(line.lstrip())
+        indent = _indent(line)
         while levels and levels[-1][0] >= indent:
             levels.pop()
         while objects and objects[-1][0] >= indent:
@@ -145,27 +150,41 @@ def _exposition(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _columns(text: str, form: Format) -> Iterator[Entry]:
-    """Tables with a header of capital words; the first column names the object, the last one takes
-    the rest.
+    """Tables with a header of words; the first column names the object, a node where the format
+    says so, and the last one takes the rest. A header that is further right than its rows has no word
+    for the first column.
     """
+    is_node = _is_of_nodes(form)
     header: list[str] = []
+    indent = 0
     for number, line in _lines(text):
-        words = line.split()
+        words = line.lstrip(" #").split()
         if len(words) >= 3 and form.sign.search(line):
-            header = words
-        elif not words or line.lstrip().startswith(("$", "#")):
+            header, indent = words, _indent(line)
+        elif not words or line.lstrip().startswith("$"):
             header = []
-        elif header:
-            cells = line.split(None, len(header) - 1)
-            for name, cell in zip(header[1:], cells[1:], strict=False):
-                yield Entry((name,), cell, number, node=cells[0])
+        elif header and line[:1] != "#":
+            names = header if indent > _indent(line) == 0 else header[1:]
+            first, *cells = _UNIT_GAP.sub("", line).split(None, len(names))
+            place = ("", first) if is_node else (first, "")
+            for name, cell in zip(names, cells, strict=False):
+                yield Entry((name,), cell, number, *place)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _is_of_nodes(form: Format) -> bool:
+    """Whether the first column of a table names machines."""
+    return any(header.kind == "node" for header in form.objects)
 
 
 def _aligned(text: str, form: Format) -> Iterator[Entry]:
     """Tables whose cells begin below the words of their header, as kubectl writes them. The first
     column names the object, a node where the format says so; a column NODE says where it is.
     """
-    is_node = any(header.kind == "node" for header in form.objects)
+    is_node = _is_of_nodes(form)
     edges: list[tuple[str, int, int | None]] = []
     for number, line in _lines(text):
         if form.sign.search(line):
@@ -203,8 +222,8 @@ def _csv(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _rows(text: str, form: Format) -> Iterator[Entry]:
-    """All places of each line that one of the format's patterns describes. A line that begins an
-    object may state properties, too.
+    """All places of each line that the format's patterns describe. A line that begins an object may
+    state properties, too.
     """
     node = part = ""
     for number, line in _lines(text):
@@ -213,7 +232,7 @@ def _rows(text: str, form: Format) -> Iterator[Entry]:
             node, part = name, ""
         elif kind:
             part = name
-        for found in _matches(form.rows, line):
+        for found in chain.from_iterable(pattern.finditer(line) for pattern in form.rows):
             said = {"name": form.property, "part": part, "node": node, **_stated(found)}
             yield Entry((said["name"],), said["value"], number, said["part"], said["node"])
 
@@ -235,14 +254,6 @@ def _matrix(text: str, form: Format) -> Iterator[Entry]:
             for column, cell in zip(columns, cells, strict=True):
                 if column != first:
                     yield Entry((title,), cell, number, f"GPU {first} to {column}")
-
-
-def _matches(patterns: Sequence[re.Pattern[str]], line: str) -> list[re.Match[str]]:
-    """All places of a line that the first pattern describes which describes any."""
-    for pattern in patterns:
-        if found := list(pattern.finditer(line)):
-            return found
-    return []
 
 
 def _stated(found: re.Match[str]) -> dict[str, str]:
@@ -301,10 +312,11 @@ def _json(text: str, form: Format) -> Iterator[Entry]:
     while pending:
         path, value, part, node, depth = pending.pop()
         if isinstance(value, dict) and depth < MAX_DEPTH:
-            node = _at(value, _NODE_OF_POD) or node
+            node = _node_of(value) or node
             pending += [((*path, str(key)), one, part, node, depth + 1) for key, one in reversed(value.items())]
         elif isinstance(value, list) and depth < MAX_DEPTH:
-            pending += [(path, one, _name_of(one) or part, node, depth + 1) for one in reversed(value)]
+            named = [(one, f"{part} {_name_of(one)}".strip()) for one in reversed(value)]
+            pending += [(path, one, name, node, depth + 1) for one, name in named]
         elif isinstance(value, (str, int, float)):
             yield Entry(path, str(value), 0, part, node)
 
@@ -339,6 +351,13 @@ def _at(record: Any, path: Sequence[str]) -> str:
     for key in path:
         record = record.get(key) if isinstance(record, dict) else None
     return str(record) if isinstance(record, (str, int, float)) else ""
+
+
+def _node_of(value: Any) -> str:
+    """The machine that an object of Kubernetes is or runs on; empty for anything else."""
+    if value.get("kind") == "Node":
+        return _at(value, _NAME_OF_NODE)
+    return _at(value, _NODE_OF_POD)
 
 
 def _name_of(value: Any) -> str:

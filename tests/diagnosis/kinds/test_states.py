@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import tomllib
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,30 @@ def test_an_inactive_thermal_slowdown_is_no_fault_and_an_active_one_is() -> None
     assert found.outcome.adds == "hardware.gpu.thermal"
     assert found.target == "gpu-19"
     assert "gpu 00000000:17:00.0" in found.words
+
+
+def test_a_header_that_is_further_right_has_no_word_for_the_first_column() -> None:
+    topology = "\t\x1b[4mGPU0\tNIC0\tCPU Affinity\x1b[0m\nGPU0\t X \tPXB\t0-47\nNIC0\tPXB\t X \t\n"
+    found = {(fact.part, fact.name): fact.value for fact in facts_of(states.parse(topology.encode(), "topo.txt"))}
+    assert found["GPU0", "NIC0"] == "PXB"
+    assert found["NIC0", "GPU0"] == "PXB"
+    monitor = "# gpu    pwr  gtemp\n# Idx      W      C\n    3    410     50\n"
+    found = {(fact.part, fact.name): fact.value for fact in facts_of(states.parse(monitor.encode(), "dmon.txt"))}
+    assert found == {("3", "pwr"): "410", ("3", "gtemp"): "50"}
+
+
+def test_a_report_that_names_one_machine_is_of_that_machine() -> None:
+    text = """# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20
+#  Rank  0 Group  0 Pid 9000 on gpu-31 device  0 [0x1b] NVIDIA H100
+# Avg bus bandwidth    : 64.6
+"""
+    assert {fact.place.name for fact in facts_of(states.parse(text.encode(), "out.txt"))} == {"gpu-31"}
+
+
+def test_a_word_that_looks_like_no_machine_gives_way_to_the_name_of_the_folder() -> None:
+    text = "HOSTNAME=localhost\nNCCL_DEBUG=INFO\nOMP_NUM_THREADS=8\n"
+    assert [fact.place.name for fact in facts_of(states.parse(text.encode(), "gpu-63/env.txt"))] == ["gpu-63"] * 2
+    assert [fact.place.name for fact in facts_of(states.parse(text.encode(), "env.txt"))] == ["localhost"] * 2
 
 
 def test_a_declared_entity_is_not_expanded() -> None:
@@ -122,6 +148,8 @@ def test_a_device_with_fewer_lanes_than_it_can_have_is_a_weak_sign() -> None:
     [
         ("ibstat-gpu-19.txt", "gpu-19"),
         ("gpu-19/ibstat.txt", "gpu-19"),
+        ("gpu-50-good-freeze.txt", "gpu-50"),
+        ("all_reduce_gpu-31.log", "gpu-31"),
         ("trn7_lspci.txt", "trn7"),
         ("lspci.gpu-19.txt", "gpu-19"),
         ("n7/lspci.txt", "n7"),
@@ -245,47 +273,11 @@ def test_a_report_that_a_program_prints_before_its_own_lines_is_the_beginning_of
     assert not states.sniff(b"begin\nPyTorch version: 2.2.2\nIs debug build: False\n", "train.log")
 
 
-BAD_REPORTS = {
-    "burn-faulty": "Burning for 60 seconds.\n\tGPU 1: FAULTY\n",
-    "gpu-double-bit-of-job": "|-----  Execution Stats  ---|\n| Double Bit ECC Errors     | 2          |\n",
-    "nvlink-errors": "| NVLINK Error Counts |\n| Link 0   | Replay Error     | 4000      |\n",
-    "sensor-too-hot": "CPU1 Temp        | 99 degrees C      | cr\n",
-    "drive-fails": "=== START OF SMART DATA SECTION ===\nSMART overall-health self-assessment test result: FAILED!\n",
-    "drive-errors": "Smart Log for NVME device:nvme0n1\nmedia_errors   : 12\n",
-    "fabric-manager-failed": "  UNIT   LOAD   ACTIVE SUB\n● nvidia-fabricmanager.service loaded failed failed x\n",
-    "container-killed-for-memory": (
-        "Name:   w-3\nNamespace:  train\nContainers:\n  t:\n    Last State:  Terminated\n      Reason:  OOMKilled\n"
-    ),
-    "link-recommendation": "Troubleshooting Info\nRecommendation    : Bad signal integrity\n",
-    "host-memory-uncorrected": "mc0: csrow0: 3 Uncorrected Errors\n",
-    "amd-uncorrectable": "GPU: 0\n    ECC:\n        TOTAL_UNCORRECTABLE_COUNT: 4\n",
-    "amd-throttled": "GPU: 0\n    THROTTLE:\n        THROTTLE_STATUS: THROTTLED\n",
-    "gaudi-uncorrectable": "| HL-SMI Version: 1 |\n|   0  HL-225  N/A  | 0000:4d:00.0     N/A |    7  |\n",
-    "pair-slow": (
-        "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n   D\\D     0      1      2\n"
-        "     0 2490.10 386.12 19.10\n     1 386.40 2501.90 380.00\n     2 370.00 381.00 2500.00\n"
-    ),
-    "job-over-walltime": "Job Id: 7.pbs01\n    Exit_status = -29\n",
-    "gpu-unhealthy": "Verify GPU power.............................. Unhealthy\n",
-    "gpu-remapping-failed": "=====NVSMI LOG=====\nGPU 00000000:3B:00.0\n  Remapping Failure Occurred  : Yes\n",
-    "gpu-outside-the-fabric": "=====NVSMI LOG=====\nGPU 00000000:3B:00.0\n  Fabric\n    State  : In Progress\n",
-    "dcgm-test-failed": "| Diagnostic | Result |\n| memory      | Pass   |\n|             | GPU1: Fail     |\n",
-    "fabric-port-errors": (
-        '-I- Discovering ... 8 nodes\n-E- lid=0x0011 dev=4129 gpu-19/U1 / Port 1 - "symbol_error_counter" '
-        "increased during the run (difference value=812,difference allowed threshold=1)\n"
-    ),
-    "pod-crash-loop": "NAME  READY  STATUS            RESTARTS  AGE\nw-1   0/1    CrashLoopBackOff  7         3h\n",
-    "pod-error": "NAME   READY   STATUS    RESTARTS   AGE\nw-1    0/1     Error     0          3h\n",
-    "pod-without-node": "NAME   READY   STATUS    RESTARTS   AGE\nw-1    0/1     Pending   0          3h\n",
-    "node-unreachable": "Name:    gpu-31\nRoles:   x\nTaints:  node.kubernetes.io/unreachable:NoExecute\n",
-    "pod-evicted": "Name:    w-1\nNamespace:  train\nNode:  gpu-3/10.0.0.3\nReason:   Evicted\n",
-    "pod-message": "Name:    w-1\nNamespace:  a\nMessage:  The node was low on resource: ephemeral-storage.\n",
-    "job-terminated": "Job Id: 7.pbs01\n    Exit_status = 271\n",
-    "core-dumped": "           PID: 41203 (python3)\n        Signal: 11 (SEGV)\n",
-}
+ROWS = tomllib.loads(resources.files("diagnosis.kinds.states").joinpath("bad_values.toml").read_text())["fault"]
+EXAMPLES = {row["id"]: row["example"] for row in ROWS if "example" in row}
 
 
-@pytest.mark.parametrize(("fault", "text"), BAD_REPORTS.items(), ids=BAD_REPORTS)
+@pytest.mark.parametrize(("fault", "text"), EXAMPLES.items(), ids=EXAMPLES)
 def test_a_bad_value_of_a_report_is_found(fault: str, text: str) -> None:
     assert fault in [result.outcome.id for result in results(text)]
 

@@ -2,9 +2,10 @@
 step and what was measured in it.
 
 A document is JSON, or a table with commas and a header (Kibana, CloudWatch, Weights & Biases, TensorBoard). Loki's
-``query_range`` has streams of pairs with common labels; Elasticsearch's hits, lists of cloud loggers, trainers' states
-and any other document have objects. The records become lines in order of time (:mod:`structured`). A document is read
-whole, so one that is larger or has more records stays as it is.
+``query_range`` has streams of pairs with common labels, OpenTelemetry's files have groups of one resource
+(:mod:`otlp_exports`); Elasticsearch's hits, lists of cloud loggers, trainers' states and any other document have
+objects. The records become lines in order of time (:mod:`structured`). A document is read whole, so one that is larger
+or has more records stays as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import islice
 from typing import Any, Final
 
 from diagnosis.json_values import Json
-from diagnosis.kinds.logs.read import encodings, structured
+from diagnosis.kinds.logs.read import encodings, otlp_exports, structured
 from diagnosis.kinds.logs.read.structured import StructuredRecord
 
 #: Bytes of a document that is read.
@@ -43,6 +44,8 @@ _STREAMS: Final = re.compile(r'"resultType": ?"streams"')
 def begins(text: str) -> bool:
     """Whether a file that begins with ``text`` looks like an export. O(len(text))."""
     start = text.lstrip("\ufeff \t\r\n")
+    if otlp_exports.begins(start):
+        return True
     if not start.startswith(("{", "[")):
         return _begins_table(start[:_PROBED_CHARS].rpartition("\n")[0])
     if _STREAMS.search(start[:_PROBED_CHARS]):
@@ -61,7 +64,9 @@ def begins(text: str) -> bool:
 def records(data: bytes) -> tuple[StructuredRecord, ...]:
     """The records of a document, in order of time; none of anything else. O(bytes)."""
     data = data.removeprefix(_MARK)
-    if data.lstrip()[:1] in (b"{", b"["):
+    if otlp_exports.begins(data[:_PROBED_CHARS].decode("utf-8", "replace")):
+        found = _with_text(map(structured.record_of, otlp_exports.fields_of_records(data)))
+    elif data.lstrip()[:1] in (b"{", b"["):
         document = structured.document_of(data)
         rows: Iterable[dict[str, Json]] = _list(document, _MAX_DEPTH)
         found = _with_text(_streams(document)) or _with_text(map(structured.record_of, rows))

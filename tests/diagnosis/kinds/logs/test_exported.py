@@ -42,6 +42,53 @@ def test_a_table_of_a_log_store_is_read_record_by_record_in_order_of_time() -> N
     ]
 
 
+def group(host: str, *records: tuple[str, int, object]) -> str:
+    """One line as the collector of OpenTelemetry writes it to a file."""
+    logged = [
+        {"timeUnixNano": at, "severityNumber": severity, "body": {"stringValue": text}, "attributes": RANK}
+        for at, severity, text in records
+    ]
+    resource = {"attributes": [{"key": "host.name", "value": {"stringValue": host}}]}
+    return json.dumps({"resourceLogs": [{"resource": resource, "scopeLogs": [{"logRecords": logged}]}]})
+
+
+RANK = [{"key": "rank", "value": {"intValue": "11"}}]
+AT = "1772442901000000000"
+
+
+def test_each_record_of_opentelemetry_is_read_with_the_machine_of_its_resource() -> None:
+    lines = [
+        group("gpu-41", (AT, 9, "step 100 loss 2.1")),
+        group("gpu-42", (AT, 9, "step 100"), (AT, 17, "Traceback (most recent call last):\nRuntimeError: ECC")),
+    ]
+    document = {"resourceLogs": [json.loads(line)["resourceLogs"][0] for line in lines]}
+    expected = [
+        "2026-03-02T09:15:01.000000Z [pod/gpu-41] [rank11]: [INFO] step 100 loss 2.1",
+        "2026-03-02T09:15:01.000000Z [pod/gpu-42] [rank11]: [INFO] step 100",
+        "2026-03-02T09:15:01.000000Z [pod/gpu-42] [rank11]: Traceback (most recent call last):",
+        "2026-03-02T09:15:01.000000Z [pod/gpu-42] [rank11]: [ERROR] RuntimeError: ECC",
+    ]
+    assert lines_of("\n".join(lines) + "\n") == expected
+    assert lines_of(json.dumps(document)) == expected
+    assert lines_of(json.dumps(document, indent=2)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"resourceLogs": 3}', '{"resourceLogs": [{"scopeLogs": [{"logRecords": [7, null]}]}]}', '{"resourceLogs": [{"'],
+)
+def test_a_damaged_export_of_opentelemetry_has_no_records(text: str) -> None:
+    assert lines_of(text) == []
+
+
+def test_the_full_message_of_graylog_is_told_once() -> None:
+    text = "Traceback (most recent call last):\n  File \"run.py\", line 7\nKeyError: 'd_ff'"
+    record = {"version": "1.1", "host": "gpu-48", "short_message": "stopped", "full_message": text, "level": 3}
+    (lines,) = wrapped.unwrap_all([json.dumps(record)])
+    assert lines.split("\n")[0] == "[pod/gpu-48] [ERROR] stopped"
+    assert lines.split("\n")[-1] == "[pod/gpu-48] [ERROR] KeyError: 'd_ff'"
+
+
 @pytest.mark.parametrize(
     ("history", "last"),
     [
