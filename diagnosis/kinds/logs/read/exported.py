@@ -1,11 +1,11 @@
-"""Exports of log stores and experiment trackers: one document with a list of records that have a time and a text, or a
-step and what was measured in it.
+"""Exports of log stores and experiment trackers: one document with a list of records that have a time
+and a text, or a step and what was measured in it.
 
-A document is JSON, or a table with commas and a header (Kibana, CloudWatch, Weights & Biases, TensorBoard). Loki's
-``query_range`` has streams of pairs with common labels, OpenTelemetry's files have groups of one resource
-(:mod:`otlp_exports`); Elasticsearch's hits, lists of cloud loggers, trainers' states and any other document have
-objects. The records become lines in order of time (:mod:`structured`). A document is read whole, so one that is larger
-or has more records stays as it is.
+A document is JSON, or a table with commas and a header (Kibana, CloudWatch, Weights & Biases,
+TensorBoard). Loki's ``query_range`` has streams of pairs with common labels, OpenTelemetry's files have
+groups of one resource (:mod:`otlp_exports`); Elasticsearch's hits, lists of cloud loggers, trainers'
+states and any other document have objects. The records become lines in order of time
+(:mod:`structured`). A document is read whole, so one that is larger or has more records stays as it is.
 """
 
 from __future__ import annotations
