@@ -98,7 +98,8 @@ class Situation:
     @property
     def works_beside_fault(self) -> bool:
         """A report shows a broken part, and the job runs or completed all the same."""
-        return self.outcome in ("running", "succeeded") and bool(self.faults_shown)
+        present = [result for result in self.faults_shown if not result.is_former]
+        return self.outcome in ("running", "succeeded") and bool(present)
 
     @property
     def shows_rank_behind(self) -> bool:

@@ -67,6 +67,8 @@ class Format:
     check: str = ""
     #: whether it is of a run that ended so, such as a test of the network
     is_run: bool = False
+    #: whether lines below a pair with a value tell more of it
+    nests_values: bool = False
     #: what it measures, for the shapes ``records`` and ``profile``
     series: tuple[Series, ...] = ()
 
@@ -109,6 +111,7 @@ def _format(row: Mapping[str, Any]) -> Format:
         example=row.get("example", ""),
         check=row.get("check", ""),
         is_run=row.get("run", False),
+        nests_values=row.get("nests_values", False),
         series=tuple(map(_series, row.get("series", ()))),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from diagnosis import numbers, taxonomy
@@ -19,6 +20,9 @@ from diagnosis.model import Parsed, Role
 #: Bad values of one file that become results, the strongest first; others repeat them.
 MAX_RESULTS: Final = 16
 #: Rules for messages that name a driver's code.
+#: What a description of a pod tells of the time before a container began again, and of now.
+_FORMER: Final = ".Last State."
+_NOW: Final = ".State"
 _XID_LINE: Final = "NVRM: Xid (PCI:0000:00:00): {code}, pid=0"
 
 
@@ -35,15 +39,23 @@ def _of_report(parsed: Parsed) -> list[Result]:
     ids = frozenset(parsed.facts.get("formats") or ())
     rows = _rows_by_name(ids, (fact.name for fact in facts))
     greatest = _greatest(facts)
+    at_work = {fact.name.removesuffix(_NOW) for fact in facts if _says_running(fact)}
     bad: dict[tuple[str, str], Result] = {}
     for fact in sorted(facts, key=lambda fact: not fact.part):  # what names a part says more
         for row in rows[fact.name]:
             category = _category(row, fact, greatest)
             if category:
-                bad.setdefault((row.id, fact.place.name), _result(parsed.path, ids, row, category, fact))
+                result = _result(parsed.path, ids, row, category, fact)
+                container, _, former = fact.name.partition(_FORMER)
+                is_former = bool(former) and container in at_work
+                bad.setdefault((row.id, fact.place.name), replace(result, is_former=is_former))
                 break
     strongest = sorted(bad.values(), key=lambda result: -result.outcome.ratio)
     return strongest[:MAX_RESULTS]
+
+
+def _says_running(fact: Fact) -> bool:
+    return fact.name.endswith(_NOW) and fact.value == "Running"
 
 
 def _rows_by_name(ids: frozenset[str], names: Iterable[str]) -> dict[str, list[FaultRow]]:

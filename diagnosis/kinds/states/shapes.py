@@ -99,7 +99,9 @@ def _pair(body: str) -> tuple[str, str]:
 
 
 def _pairs(text: str, form: Format) -> Iterator[Entry]:
-    """Lines ``key : value`` whose indentation nests them. A line that names an object begins it."""
+    """Lines ``key : value`` whose indentation nests them. A line that names an object begins it;
+    what is below a value belongs to it only where the format says so.
+    """
     levels: list[tuple[int, str]] = []  # indentation and title of each open level
     objects: list[tuple[int, str, str]] = []  # indentation, kind and name of each open object
     for number, line in _lines(text):
@@ -122,6 +124,8 @@ def _pairs(text: str, form: Format) -> Iterator[Entry]:
         part = " ".join(name for _, kind, name in objects if kind != "node")
         node = next((name for _, kind, name in reversed(objects) if kind == "node"), "")
         yield Entry((*(title for _, title in levels), key), value, number, part, node)
+        if form.nests_values and len(levels) < MAX_DEPTH:
+            levels.append((indent, key))
 
 
 def _tokens(text: str, form: Format) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ gathers the facts; each later step (:mod:`locate`, ``phase``, ``verdict``) only 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import chain
@@ -166,6 +166,19 @@ def decide(facts: Facts) -> Case:
     return Case(**known, roots=chosen, lives=lives, ending=ending)
 
 
+def _since_a_stop(catalogue: Catalogue, survived: Set[int]) -> set[int]:
+    """The stops from outside, and all events from the first of them on: these do not show that an
+    error ended the job. O(events).
+    """
+    events = catalogue.events.with_columns(began=catalogues.event_starts(catalogue))
+    is_order = catalogue.has("decision") | pl.col("is_told_to_stop")
+    is_stop = is_order & (pl.col("role") == Role.TEARDOWN)
+    is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(sorted(survived))
+    at = events.filter(is_stop & is_new)["began"].min()
+    is_after = pl.col("began") >= pl.lit(at, pl.Int64)
+    return set(events.filter((is_stop & is_new) | is_after.fill_null(False))["event"].to_list())
+
+
 def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     """Events that training survived, and those without a time, where this is unknown. In a job that
     nothing ends, the latter count as survived.
@@ -187,8 +200,9 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         & (pl.col("jobs_with_it") == 0)
         & ~pl.col("event").is_in(sorted(survived | caught))
     )
-    if ends.is_empty() and pace.slow_from is None:
-        survived |= undated | caught | temporal.wrote_on(catalogue)
+    stopped = _since_a_stop(catalogue, survived)
+    if stopped.issuperset(ends["event"]) and pace.slow_from is None:
+        survived |= (undated | caught | temporal.wrote_on(catalogue)) - stopped
         undated = set()
     if pace.is_even and pace.last_at is not None:
         # a complaint that something is slow, before the last progress, had no effect
@@ -205,4 +219,5 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     if facts.is_complete:
         # a loss that is not a number ends no training that came to its planned end
         survived |= not_finite.lasting_events(facts)
-    return frozenset(survived | over), frozenset(undated)
+    told_above = temporal.told_above_the_output(catalogue)
+    return frozenset((survived | over) - told_above), frozenset(undated - told_above)

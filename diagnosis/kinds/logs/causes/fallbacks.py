@@ -80,14 +80,16 @@ def _likeliest(facts: FailureFacts, weights: pl.Series, ends: Set[int]) -> Roots
 
 
 def _explained(facts: FailureFacts) -> frozenset[int]:
-    """Causes that another rule explains, and that training did not survive. A decision to stop
-    what a decisive cause had broken is only the end.
+    """Causes that another rule explains, and that training did not survive. Beside a decisive
+    cause, a decision to stop is only the end, and a weak cause says less than it.
     """
     is_cause = (pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE)
     is_known = (pl.col("role") == Role.ROOT) & (pl.col("strength") == Strength.DECISIVE)
     is_explained = (is_known & ~facts.is_survived).any()
     is_mere_end = facts.catalogue.has("decision") & is_explained
-    rivals = facts.events.filter(is_cause & ~facts.is_survived & ~is_mere_end)
+    # the form of an exception is its wrapper where its own message names the cause
+    is_mere_form = (pl.col("strength") == Strength.WEAK) & is_explained
+    rivals = facts.events.filter(is_cause & ~facts.is_survived & ~is_mere_end & ~is_mere_form)
     return frozenset(rivals["event"].to_list())
 
 

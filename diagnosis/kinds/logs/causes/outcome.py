@@ -94,10 +94,13 @@ def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending
     success = [*ends["success"], *(catalogue.masked(*lives.well) if lives.has_ended_well else ())]
     is_shut_down = _is_torn_down(bad) and _outweighs_success(catalogue, lead, success)
     is_outweighed = is_shut_down or lives.has_failed_code
+    is_vague = lead.strength == Strength.WEAK and not lead.is_exception
+    has_ended_calmly = facts.is_complete and is_vague and not _is_torn_down(bad)
     rows = (
         (bool(success) and not is_outweighed, "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
         (lead.category == roots.CANCELLED, "cancelled", "somebody cancelled the job"),
+        (has_ended_calmly, "succeeded", "training came to its planned end, and nothing ended badly"),
         (lead is not NO_EVENT, "failed", "an error that training did not survive"),
         (bool(cancelled), "cancelled", "somebody cancelled the job"),
         (bad.filter(is_end | catalogues.UNKNOWN_EXCEPTION).height > 0, "failed", "the job was torn down"),

@@ -19,6 +19,7 @@ from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow, rows_of
+from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
 
 THRESHOLDS: Final = thresholds.of("roots")
@@ -79,7 +80,9 @@ def choose(
     candidates += _best_rival(candidates, rows_of(events.filter(is_rival)), scores)
     places = _nodes_of_events(facts.catalogue, [row.event for row in candidates], facts.named)
     ranked = _ranked(candidates, places, facts.total)
-    lead = max(ranked, key=lambda row: scores.get(row.event, 0.0))
+    likeliest = max(ranked, key=lambda row: scores.get(row.event, 0.0))
+    as_exact = [row for row in ranked if places[row.event] >= places[likeliest.event]]
+    lead = _first_of_rule(facts.catalogue, as_exact, likeliest)
     by_event[lead.event] = lead.weight
     others = [row for row in ranked if row.event != lead.event]
     lead_nodes = _nodes_of_lead(lead, others, places)
@@ -97,6 +100,19 @@ def choose(
         by=by,
         scores=scores,
     )
+
+
+def _first_of_rule(catalogue: Catalogue, ranked: Sequence[EventRow], lead: EventRow) -> EventRow:
+    """Of the wordings by which one file tells what the leader's rule knows, the first: the others
+    repeat it. A weak rule knows only a form, which different errors share. O(cells).
+    """
+    wordings = [row for row in ranked if row.signature == lead.signature]
+    equals = [row for row in wordings if row.weight >= lead.weight]
+    is_known_well = lead.signature is not None and lead.strength != Strength.WEAK
+    if len(equals) < 2 or not is_known_well:
+        return lead
+    files = catalogue.cells.filter(pl.col("event").is_in([row.event for row in equals]))["file"]
+    return min(equals, key=lambda row: row.first_line) if files.n_unique() == 1 else lead
 
 
 def _best_rival(

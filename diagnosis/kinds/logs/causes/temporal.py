@@ -20,6 +20,7 @@ TRACEBACK: Final = "code.traceback"
 IGNORED: Final = "Exception ignored in"
 #: Words for problems; a message of a program that it goes on in spite of one.
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
+OUTPUT_FOLLOWS: Final = words.pattern("phrases", "output_follows")
 
 
 def recovered_events(facts: Facts) -> pl.Series:
@@ -159,6 +160,17 @@ def _is_below(line: str, head: str) -> pl.Expr:
     """Whether a line is in the traceback that begins at a head."""
     below = pl.col(line).cast(pl.Int64) - pl.col(head).cast(pl.Int64)
     return below.is_between(1, THRESHOLDS.traceback)
+
+
+def told_above_the_output(catalogue: Catalogue) -> set[int]:
+    """Events of a report of the job's end that stands above the output of the job. O(cells)."""
+    follows = catalogue.events.filter(pl.col("example").str.contains(OUTPUT_FOLLOWS))["event"]
+    if follows.is_empty():
+        return set()
+    is_end = pl.col("event").is_in(follows.implode())
+    ends = catalogue.cells.filter(is_end).select("file", until="first_line")
+    above = catalogue.cells.join(ends, on="file").filter(pl.col("last_line") < pl.col("until"))
+    return set(above["event"].to_list())
 
 
 def withdrawn_complaints(facts: Facts) -> set[int]:

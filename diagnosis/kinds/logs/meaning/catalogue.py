@@ -5,7 +5,7 @@ messages: if two rules match different messages of one template, these are two e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -250,7 +250,7 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
     """Roles in the context of this failure: a root that yields to another matching rule becomes a cascade. Ordinary
     events, and those that training survived, explain nothing. ``own_role`` keeps the role of the rule itself. An
     explicit stop explains only what follows it, never an earlier cause or death; and later events are not the reason
-    for the stop.
+    for the stop. Who waited for others explains nothing if an error was raised before.
     """
     events = catalogue.events
     if "own_role" not in events.columns:
@@ -258,8 +258,9 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
     is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~pl.col("event").is_in(list(survived))
     here = events.with_columns(began=event_starts(catalogue)).filter(is_here)
     first = dict(here.group_by("signature").agg(pl.col("began").min()).iter_rows())
-    roles = rules.resolve(first)
     tree = taxonomy.load()
+    waiting = _explained_waits(here, first)
+    roles = rules.resolve(set(first) - waiting) | dict.fromkeys(waiting, Role.CASCADE)
     stops = {s for s in first if (rule := rules.rule(s)) is not None and "decision" in tree.get(rule.category).traits}
     at = min((t for s in stops if (t := first[s]) is not None), default=None)
     if at is not None:
@@ -277,6 +278,28 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
     return replace(
         catalogue, events=events.with_columns(role=pl.coalesce(other_rule if roles else pl.lit(None), "own_role"))
     )
+
+
+def _explained_waits(here: pl.DataFrame, first: Mapping[str, int | None]) -> set[str]:
+    """The rules by which processes say that they waited for others in vain, after another error was
+    raised: whoever raised it did not come. Where the order is not known, only what a rule knows
+    well is such an error. ``first``: when the events ``here`` of each rule began.
+    """
+    names = taxonomy.load().having("waits", here["category"])
+    is_wait = pl.col("category").is_in(names)
+    is_cause = pl.col("own_role") == Role.ROOT
+    is_error = (pl.col("level") >= Level.ERROR) | (pl.col("level") == Level.NONE)
+    raised = here.filter(is_cause & ~is_wait & is_error, "is_exception")
+    # a line without a time comes before the next one that states its own
+    at = raised.select(pl.coalesce("began", pl.col("until_at") - 1)).to_series().min()
+    is_known_well = bool((raised["strength"] != Strength.WEAK).any())
+    found = set()
+    for signature in here.filter(is_cause & is_wait)["signature"].unique():
+        began = first[signature]
+        is_order_known = at is not None and began is not None
+        if at < began if is_order_known else is_known_well:
+            found.add(signature)
+    return found
 
 
 def failure_events(events: pl.DataFrame) -> pl.Series:

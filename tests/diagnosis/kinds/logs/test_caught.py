@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.diagnosis.cases import case_of_lines
+from tests.diagnosis.cases import case_of_files, case_of_lines
 
 FRAMES = (
     "Traceback (most recent call last):",
@@ -72,3 +72,42 @@ def test_an_exception_below_the_line_that_says_it_is_ignored_ends_nothing(tmp_pa
     assert outcome(tmp_path, *lines, *stamped) == "succeeded"
     assert outcome(tmp_path / "raised", *lines[:30], *stamped[1:]) == "failed"
     assert outcome(tmp_path / "later", *lines[:20], *stamped, *lines[20:30], *WORK * 20, *raised) == "failed"
+
+
+def test_a_warning_that_its_program_went_on_after_is_no_reason_for_a_stop(tmp_path: Path) -> None:
+    said = ["INFO - begin", "WARNING - Error running lspci: [Errno 2] No such file: 'lspci'"]
+    work = [f"INFO - {text}" for text in WORK]
+    lines = [f"2026-12-25 23:46:3{n},100 - {text}" for n, text in enumerate([*said, *work])]
+    stop = "W1225 23:56:30.113000 19018 torch/api.py:725] Received 15 death signal, shutting down"
+    case = case_of_lines(tmp_path, *lines, stop)
+    assert case.lead.category == "platform.scheduler.cancelled"
+
+
+def test_a_report_of_the_end_above_the_output_was_not_survived(tmp_path: Path) -> None:
+    report = [
+        "Subject: Job 771: <tune> in cluster <gpu> Exited",
+        "",
+        "TERM_MEMLIMIT: job killed after reaching its limit.",
+    ]
+    steps = [f"step {n} | loss {5 - n / 50}" for n in range(60)]
+    assert outcome(tmp_path, *report, "The output (if any) follows:", *steps) == "failed"
+    assert outcome(tmp_path / "b", *report, *steps) == "running"
+
+
+def test_a_vague_error_fails_no_training_that_came_to_its_planned_end(tmp_path: Path) -> None:
+    vague = "slurmstepd: error: task_p_pre_launch: using the default binding"
+    steps = [f"step {n}/60 | loss {5 - n / 50}" for n in range(1, 61)]
+    files = {"job.err": [vague], "job.out": steps}
+    assert case_of_files(tmp_path, files).ending.outcome == "succeeded"
+    cut = files | {"job.out": steps[:40]}
+    assert case_of_files(tmp_path / "cut", cut).ending.outcome == "failed"
+
+
+def test_a_container_that_began_again_takes_its_back_off_back(tmp_path: Path) -> None:
+    back_off = "  Warning  BackOff  44m   kubelet  Back-off restarting failed container main in w-0"
+    started = "  Normal   Started  43m   kubelet  Started container main"
+    steps = [f"2026-03-01 10:{n:02}:00 INFO step={n} loss=2.1" for n in range(40)]
+    files = {"events.txt": [back_off, started], "main.log": steps}
+    assert case_of_files(tmp_path, files).ending.outcome == "running"
+    fails = files | {"events.txt": [started, back_off]}
+    assert case_of_files(tmp_path / "fails", fails).ending.outcome == "failed"
