@@ -24,15 +24,12 @@ THRESHOLDS: Final = thresholds.of("candidates")
 #: An event of Kubernetes, whose worst level is a warning.
 CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
 
-_EXAMPLE: Final = pl.col("example")
 _LEVEL: Final = pl.col("level")
 _IS_CAUSE: Final = pl.col("own_role") == Role.ROOT
 _IS_UNNAMED: Final = pl.col("role").is_null()
 _IS_RAISED: Final = pl.col("is_exception")
 _IS_LOUD: Final = _IS_UNNAMED & (_IS_RAISED | (_LEVEL >= Level.ERROR))
 _IS_SIGN: Final = _IS_UNNAMED & pl.col("is_ill")
-#: Lines of kernels and of Kubernetes, which call no failure an error.
-_IS_OF_MACHINES: Final = pl.col("is_system") | _EXAMPLE.str.contains(CLUSTER_EVENT)
 _CLAIMS: Final = (Role.ROOT, Role.CASCADE, Role.TEARDOWN, Role.CONFIRMATION)
 _FIRST: Final = pl.col("first_line")
 _LAST: Final = pl.col("last_line")
@@ -46,14 +43,14 @@ OF_WORDS: Final[Mapping[str, pl.Expr]] = {
     "consequence": pl.col("own_role") == Role.CASCADE,
     "end": pl.col("own_role") == Role.TEARDOWN,
     "confirmation": pl.col("own_role") == Role.CONFIRMATION,
-    "error": (_LEVEL >= Level.ERROR) | _IS_OF_MACHINES,
-    "mild": (_LEVEL.is_between(Level.DEBUG, Level.WARNING) & ~_IS_OF_MACHINES) | pl.col("is_tolerated"),
     "problem_word": pl.col("is_ill"),
 }
 
 #: All measures, in the order of the columns.
 NAMES: Final = (
     *OF_WORDS,
+    "error",
+    "mild",
     "survived",
     "decision",
     "death",
@@ -80,8 +77,13 @@ def candidates(facts: FailureFacts) -> pl.DataFrame:
 
 
 def _of_job(facts: FailureFacts) -> dict[str, pl.Expr]:
-    """Whether training went on after an event, somebody ordered the end, or a process died."""
+    """How loud an event is, whether training went on after it, somebody ordered the end, or a process died."""
+    # lines of kernels and of Kubernetes call no failure an error
+    is_of_machines = pl.col("is_system") | facts.catalogue.says(CLUSTER_EVENT)
+    is_mild = _LEVEL.is_between(Level.DEBUG, Level.WARNING) & ~is_of_machines
     return {
+        "error": (_LEVEL >= Level.ERROR) | is_of_machines,
+        "mild": is_mild | pl.col("is_tolerated"),
         "survived": facts.is_survived,
         "decision": facts.catalogue.has("decision"),
         "death": facts.catalogue.has("death"),

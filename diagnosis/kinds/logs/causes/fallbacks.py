@@ -134,7 +134,7 @@ def _stop_received(facts: FailureFacts, events: pl.DataFrame) -> pl.Series | Non
     if at is None:
         return None
     is_sign = (pl.col("weight") >= roots.THRESHOLDS.least) | (pl.col("role") == Role.CASCADE)
-    is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(lifecycles.WORKER_ENDED)
+    is_death = pl.col("role").is_not_null() & facts.catalogue.says(lifecycles.WORKER_ENDED)
     is_echo = pl.lit(events["at"] > at)
     if events.filter((is_sign | is_death) & ~is_told & ~facts.is_survived & (pl.col("at") <= at)).height:
         is_echo &= (
@@ -149,7 +149,7 @@ def _rebooted(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
         return None
     is_here = (
         pl.col("is_system")
-        & pl.col("example").str.contains(roots.BOOT)
+        & facts.catalogue.says(roots.BOOT)
         & pl.col("is_stamped")
         & (pl.col("first_at") > facts.pace.last_at)
         & facts.is_few

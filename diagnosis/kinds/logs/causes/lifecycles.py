@@ -88,12 +88,12 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
     events = facts.events.with_columns(at=event_starts(facts.catalogue))
     is_new = (pl.col("jobs_with_it") == 0) & ~facts.is_survived
     is_order = is_stop(facts) & is_new
-    tells_end = pl.col("example").str.contains(WORKER_ENDED) & pl.col("role").eq_missing(Role.TEARDOWN)
+    tells_end = facts.catalogue.says(WORKER_ENDED) & pl.col("role").eq_missing(Role.TEARDOWN)
     is_bad = tells_end & ~is_order & is_new
-    is_well = pl.col("example").str.contains(_ENDED_WELL) & ~is_bad
+    is_well = facts.catalogue.says(_ENDED_WELL) & ~is_bad
     end = pl.when(is_order).then(pl.lit(End.STOPPED)).when(is_bad).then(pl.lit(End.BADLY))
     told = events.with_columns(end=end.when(is_well).then(pl.lit(End.WELL))).drop_nulls("end")
-    is_failed = (pl.col("end") == End.BADLY) & pl.col("example").str.contains(_FAILED_CODE)
+    is_failed = (pl.col("end") == End.BADLY) & facts.catalogue.says(_FAILED_CODE)
     kinds = told.select("event", "end", is_failed=is_failed)
     cells = facts.catalogue.cells.join(kinds, on="event")
     last = _last_of_writers(cells)

@@ -23,7 +23,7 @@ from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
-from diagnosis.kinds.logs.read import patterns
+from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
 
@@ -59,9 +59,9 @@ def _end_meanings(texts: pl.Series) -> list[tuple[bool | None, ...]]:
     """Whether each text reports success, an end, that somebody cancelled the job, a time limit."""
     says = {meaning: has_meaning(texts, meaning) for meaning in _MEANINGS}
     successes = says["success"].arg_true()  # few: names of modules are removed from these alone
-    denied = (
-        texts.gather(successes).str.replace_all(words.MODULE, "").str.contains(words.pattern("outcome", "not_success"))
-    )
+    told = texts.gather(successes)
+    hay = Haystack.of(told)
+    denied = hay.contains(hay.replace_all(told, words.MODULE, ""), words.pattern("outcome", "not_success"))
     says["success"] = says["success"].scatter(successes, ~denied)
     return list(zip(*says.values(), strict=True))
 
@@ -70,8 +70,8 @@ def has_meaning(texts: pl.Series, meaning: str) -> pl.Series:
     """Whether a row of a meaning matches each text. Row by row: joined, those of success are too
     large an expression for a fast search, and cost twenty times as much.
     """
-    form = patterns.form_for(texts)
-    return reduce(or_, (texts.str.contains(form(row)) for row in words.patterns("outcome", meaning)))
+    hay = Haystack.of(texts)
+    return reduce(or_, (hay.contains(texts, row) for row in words.patterns("outcome", meaning)))
 
 
 _END_MEANINGS: Final = RememberedAnswers(_end_meanings)
@@ -164,7 +164,7 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
     """Without the messages that a launcher prints as it ends a job of which a worker has failed: in
     their file, the worker's end is told before. O(cells).
     """
-    is_end = (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(WORKER_ENDED)
+    is_end = (pl.col("role") == Role.TEARDOWN) & catalogue.says(WORKER_ENDED)
     ends = bad.filter(is_end & ~pl.col("is_told_to_stop"))["event"]
     cells = catalogue.cells.select("file", "masked", "event", "first_line")
     ended = cells.filter(pl.col("event").is_in(ends.implode())).group_by("file").agg(since=pl.col("first_line").min())

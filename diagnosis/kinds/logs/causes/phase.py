@@ -169,7 +169,7 @@ def _find_end(case: Case) -> _End:
     if beat_at is None:
         # workers without any times: their lines may be as old as those of a launcher with times
         first_events = pl.concat([first_events, every.filter(pl.col("first_at").is_null())])
-    if not first_events["example"].str.contains(_WAIT_ENDS).any():
+    if first_events.filter(case.catalogue.says(_WAIT_ENDS)).is_empty():
         return _End(first)
     return _End(None if first is None else max(first, beat_at or 0), is_wait=True)
 

@@ -28,7 +28,6 @@ KILLED_BY_SIGNAL: Final = words.pattern("phrases", "killed_by_signal")
 #: Later than any stamp.
 _NEVER: Final = 2**62
 
-_EXAMPLE: Final = pl.col("example")
 _LEVEL: Final = pl.col("level")
 _ROLE: Final = pl.col("role")
 _IS_ROOT: Final = _ROLE == Role.ROOT
@@ -38,7 +37,7 @@ def weigh(facts: FailureFacts) -> pl.Series:
     """The weight of each event as a root candidate, before it is compared with others.
     O(events).
     """
-    base = _base_weight(facts) * _warning_factor() * _echo_factor(facts)
+    base = _base_weight(facts) * _warning_factor(facts) * _echo_factor(facts)
     weight = base * pl.col("novelty") * _lateness_factor(facts, base) * _survival_factor(facts)
     return facts.events.select(weight.fill_null(0.0).alias("weight")).to_series()
 
@@ -76,7 +75,7 @@ def _is_of_few_or_no_nodes(facts: FailureFacts) -> pl.Expr:
 def _is_kill_of_few(facts: FailureFacts) -> pl.Expr:
     """Whether a few nodes report that a process was killed by a signal."""
     is_report_of_end = _ROLE.is_in([Role.CONFIRMATION, Role.TEARDOWN])
-    is_kill = _EXAMPLE.str.contains(KILLED_BY_SIGNAL) | (pl.col("category") == KILLED)
+    is_kill = facts.catalogue.says(KILLED_BY_SIGNAL) | (pl.col("category") == KILLED)
     return is_report_of_end & is_kill & _is_of_few_or_no_nodes(facts)
 
 
@@ -97,12 +96,12 @@ def _is_unknown_sign(facts: FailureFacts) -> pl.Expr:
     return (latest_at >= facts.since) & is_new & is_conspicuous
 
 
-def _warning_factor() -> pl.Expr:
+def _warning_factor(facts: FailureFacts) -> pl.Expr:
     """The share that a rule's weight keeps in a message that its program calls a warning, or less:
     it goes on.
     """
     is_tolerated = pl.col("is_tolerated")
-    is_own_program = ~pl.col("is_system") & ~_EXAMPLE.str.contains(CLUSTER_EVENT)
+    is_own_program = ~pl.col("is_system") & ~facts.catalogue.says(CLUSTER_EVENT)
     is_mild = _LEVEL.is_between(Level.DEBUG, Level.WARNING) | is_tolerated
     # an exception has the level of the record that it continues, unless its own line states one
     has_own_level = ~pl.col("is_exception") | pl.col("is_stamped")

@@ -169,7 +169,7 @@ def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:
     """Of a launcher's messages that a worker died, only the first kind: the summary at its end
     repeats it.
     """
-    is_death = pl.col("event").is_in(members) & pl.col("example").str.contains(WORKER_ENDED)
+    is_death = pl.col("event").is_in(members) & catalogue.says(WORKER_ENDED)
     deaths = catalogue.events.filter(is_death).sort("first_line", "event")["event"].to_list()
     return [event for event in members if event not in deaths[1:]]
 
@@ -231,7 +231,7 @@ def _nodes_of_events(
     """The nodes of each event: those that wrote it, else those that it names. The machine of a
     scheduler's daemon that reports the end of a job does not count.
     """
-    elsewhere = catalogue.events.filter(pl.col("example").str.contains(ENDED_ON.pattern))["event"]
+    elsewhere = catalogue.events.filter(catalogue.says(ENDED_ON.pattern))["event"]
     rows = (
         catalogue.cells.filter(pl.col("event").is_in(events) & ~pl.col("event").is_in(elsewhere.implode()))
         .drop_nulls("node")

@@ -109,7 +109,7 @@ def caught_errors(catalogue: Catalogue) -> set[int]:
 def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
     """For each event whether its file has several new ordinary lines after its last line. O(cells)."""
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
-    is_bad = pl.col("is_structure") | pl.col("is_ill") | pl.col("example").str.contains(EXIT_NOTICE)
+    is_bad = pl.col("is_structure") | pl.col("is_ill") | catalogue.says(EXIT_NOTICE)
     is_work = is_plain & ~is_bad & (pl.col("template") != "")
     plain = catalogue.cells.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode()))
     lines = plain.select("file", "first_line", "n").sort("file", "first_line", descending=[False, True])

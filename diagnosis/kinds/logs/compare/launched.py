@@ -47,11 +47,10 @@ def ranks_behind(case: Case) -> tuple[Result, ...]:
     """The few ranks that launched fewer collectives than most. Reads the last such lines of each
     writer. O(lines of the traces).
     """
-    examples = pl.col("example")
-    traces = case.table.messages.filter(examples.str.contains(r"\bNCCL INFO \w+: opCount "))
+    traces = case.table.messages.filter(case.table.says(r"\bNCCL INFO \w+: opCount "))
     if traces.is_empty():
         return ()
-    joins = case.table.messages.filter(examples.str.contains(r"\bcomm 0x[0-9a-f]+ rank \d+ nranks "))
+    joins = case.table.messages.filter(case.table.says(r"\bcomm 0x[0-9a-f]+ rank \d+ nranks "))
     joined = dict(_joined(_lines(case, joins, LIMITS.joins)))
     launches = _last_launches(_lines(case, traces, LIMITS.traces), joined)
     found = list(chain.from_iterable(map(_behind, launches.values())))

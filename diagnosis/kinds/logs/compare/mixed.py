@@ -15,8 +15,8 @@ _ID: Final = re.compile(
 
 def mixed_jobs_sentences(case: Case) -> list[str]:
     """The evidence for more than one job, in sentences; empty for one."""
-    examples = case.table.messages["example"]
-    ids = scheduler_ids(examples.filter(examples.str.contains(_ID.pattern)).to_list())
+    naming = case.table.messages.filter(case.table.says(_ID.pattern))
+    ids = scheduler_ids(naming["example"].to_list())
     if len(ids) < 2:
         return []
     shown = ", ".join(sorted(ids)[:4])

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import polars as pl
-
 from diagnosis import stats, thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.logs.causes.case import Case
@@ -33,11 +31,10 @@ def ranks_missing(case: Case) -> tuple[Result, ...]:
     """The few ranks that messages name as missing, one result for each; of many none is the one.
     Reads at most ``LIMITS.lines`` lines.
     """
-    examples = pl.col("example")
-    messages = case.table.messages
-    if messages.filter(examples.str.contains(_HEADER)).is_empty():
+    messages, is_header = case.table.messages, case.table.says(_HEADER)
+    if messages.filter(is_header).is_empty():
         return ()
-    is_about = examples.str.contains(_HEADER) | examples.str.contains(_LISTED.pattern)
+    is_about = is_header | case.table.says(_LISTED.pattern)
     rows = case.table.rows(messages.filter(is_about)["masked"].to_list(), limit=LIMITS.lines)
     texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
     first: dict[int, Result] = {}

@@ -21,7 +21,7 @@ def stated_setup(case: Case) -> tuple[tuple[str, Fact], ...]:
     and message. O(messages × properties + lines that state one).
     """
     patterns = [row.pattern.pattern for row in setups.properties() if row.pattern is not None]
-    states_any = pl.any_horizontal(pl.col("example").str.contains(pattern) for pattern in patterns)
+    states_any = pl.any_horizontal(case.table.says(pattern) for pattern in patterns)
     masked = case.table.messages.filter(states_any)["masked"].to_list()
     if not masked:
         return ()

@@ -205,7 +205,6 @@ def missing_evidence(case: Case) -> tuple[str, ...]:
     """Evidence that would have made the answer surer."""
     table = case.table
     nodes = case.catalogue.nodes
-    has_kernel = table.messages["example"].str.contains(_KERNEL_LINE).any()
     has_times = not table.spans["first_at"].drop_nulls().is_empty()
     ranks = case.inventory.world_size or 0
     rows = (
@@ -220,7 +219,7 @@ def missing_evidence(case: Case) -> tuple[str, ...]:
         out.append(_CUT.format(most=messages.MAX_MESSAGES))
     if case.catalogue.in_part:
         out.append(_IN_PART.format(count=case.catalogue.in_part))
-    if len(nodes) > 1 and not has_kernel:
+    if len(nodes) > 1 and table.messages.filter(table.says(_KERNEL_LINE)).is_empty():
         out.append("No kernel logs: faults of GPUs, links and memory that processes do not report stay unseen.")
     return tuple(out)
 

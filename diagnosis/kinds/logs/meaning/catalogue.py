@@ -18,7 +18,7 @@ from diagnosis.history import Pool
 from diagnosis.kinds.logs.meaning import crossjob, event_words, hosts, words
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
-from diagnosis.kinds.logs.read import patterns
+from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Level, Role
 
@@ -119,6 +119,14 @@ class Catalogue:
         """Events whose category has a trait of the tree."""
         return pl.col("category").fill_null("").is_in(taxonomy.load().having(trait, self.events["category"]))
 
+    @cached_property
+    def _examples(self) -> Haystack:
+        return Haystack.of(self.events["example"])
+
+    def says(self, pattern: str) -> pl.Expr:
+        """Events whose example a pattern matches."""
+        return self._examples.contains(pl.col("example"), pattern)
+
     def nodes_of(self, events: Collection[int]) -> set[str]:
         """The nodes that print any of these events. O(cells) once, then O(nodes)."""
         return set(chain.from_iterable(self._nodes.get(event, ()) for event in events))
@@ -151,7 +159,7 @@ def build(
     matched = _with_inner_causes(matches.rows, table.messages, rules)
     template_of = mined()
     messages = table.messages.with_columns(text=without_hosts["text"])
-    of_example, of_text = (patterns.form_for(messages[name]) for name in ("example", "text"))
+    hay = Haystack.of(messages["text"])
     joined = messages.join(
         matched.select("masked", "signature", "role", "strength", "category"),
         on="masked",
@@ -159,10 +167,10 @@ def build(
         maintain_order="left",
     ).with_columns(
         template=pl.col("text").replace_strict(template_of, default=pl.col("text"), return_dtype=pl.String),
-        is_system=pl.col("example").str.contains(of_example(SYSTEM)),
-        is_frame=pl.col("text").str.contains(of_text(event_words.STRUCTURE)),
+        is_system=table.says(SYSTEM),
+        is_frame=hay.contains(pl.col("text"), event_words.STRUCTURE),
     )
-    is_named = pl.col("text").str.contains(of_text(EXCEPTION)) | pl.col("masked").is_in(_traceback_ends(joined, cells))
+    is_named = hay.contains(pl.col("text"), EXCEPTION) | pl.col("masked").is_in(_traceback_ends(joined, cells, hay))
     joined = joined.with_columns(is_exception=is_named & ~pl.col("is_frame"))
     keys = (
         joined.select("template", "signature")
@@ -198,12 +206,11 @@ def build(
     return Catalogue(event_words.with_words(events), of, placed, nodes, matches.in_part)
 
 
-def _traceback_ends(messages: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:
+def _traceback_ends(messages: pl.DataFrame, cells: pl.DataFrame, hay: Haystack) -> pl.Series:
     """Messages that begin with a class and end a traceback, whatever the class is called: ``masked``. At most a line of
     source and its markers are between the last frame and the exception.
     """
-    form = patterns.form_for(messages["text"])
-    raised = cells.join(messages.filter(pl.col("text").str.contains(form(RAISED))), on="masked", how="semi")
+    raised = cells.join(messages.filter(hay.contains(pl.col("text"), RAISED)), on="masked", how="semi")
     frames = cells.join(messages.filter("is_frame"), on="masked", how="semi").select("file", line="first_line")
     after = pl.concat([frames.with_columns(first_line=pl.col("line") + lines) for lines in (1, 2, 3)])
     return raised.join(after, on=["file", "first_line"], how="semi")["masked"].unique().implode()
@@ -221,8 +228,8 @@ def _with_inner_causes(matched: pl.DataFrame, messages: pl.DataFrame, rules: Sig
     inner cause counts, not the wrapper. O(messages).
     """
     role = dict(matched.select("masked", "role").iter_rows())
-    inner_cause = patterns.form_for(messages["example"])(INNER)
-    quoting = messages.select("masked", inner=pl.col("example").str.extract(inner_cause, 1)).drop_nulls("inner")
+    hay = Haystack.of(messages["example"])
+    quoting = messages.select("masked", inner=hay.extract(pl.col("example"), INNER, 1)).drop_nulls("inner")
     quoting = quoting.filter(~pl.col("masked").is_in([m for m, r in role.items() if r == Role.ROOT]))
     found = []
     for masked, rule_id in zip(quoting["masked"], rules.match_texts(quoting["inner"].to_list()), strict=True):

@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.read import patterns
+from diagnosis.kinds.logs.read.patterns import Haystack
 
 #: A frame of a traceback, or a line of source that it quotes.
 STRUCTURE: Final = "|".join(words.pattern("phrases", row) for row in ("frame", "source_line"))
@@ -35,10 +35,10 @@ def with_words(events: pl.DataFrame) -> pl.DataFrame:
     """``events`` (``template``, ``example``) with a column of booleans for each of these questions,
     null where there is no text. O(bytes).
     """
-    form = {name: patterns.form_for(events[name]) for name in ("template", "example")}
+    hay = {name: Haystack.of(events[name]) for name in ("template", "example")}
     return events.with_columns(
         **{
-            column: pl.col(searched).str.contains(form[searched](pattern))
+            column: hay[searched].contains(pl.col(searched), pattern)
             for column, (searched, pattern) in _COLUMNS.items()
         }
     )

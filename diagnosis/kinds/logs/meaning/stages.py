@@ -15,7 +15,7 @@ import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
-from diagnosis.kinds.logs.read import patterns
+from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.model import STAGES
 
 BEFORE_TRAINING: Final = frozenset(STAGES[:4])
@@ -41,11 +41,11 @@ def stage_marks(messages: pl.DataFrame) -> pl.DataFrame:
 
 def _stage_rows(texts: pl.Series) -> list[int | None]:
     """The row of the stage that each text marks, if it marks one."""
-    text, form = pl.col("text"), patterns.form_for(texts)
+    text, hay = pl.col("text"), Haystack.of(texts)
     expr = pl.lit(None, dtype=pl.Int32)
     for place, row in reversed(list(enumerate(words.load("stages")))):
-        expr = pl.when(text.str.contains(form(row.pattern))).then(pl.lit(place, dtype=pl.Int32)).otherwise(expr)
-    is_marker = ~(text.str.contains(form(_FRAME)) | text.str.contains(form(_BAD)))
+        expr = pl.when(hay.contains(text, row.pattern)).then(pl.lit(place, dtype=pl.Int32)).otherwise(expr)
+    is_marker = ~(hay.contains(text, _FRAME) | hay.contains(text, _BAD))
     found = pl.DataFrame({"text": texts}).select(pl.when(is_marker).then(expr))
     return found.to_series().to_list()
 

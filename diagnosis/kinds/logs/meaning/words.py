@@ -19,7 +19,7 @@ from importlib import resources
 
 import polars as pl
 
-from diagnosis.kinds.logs.read import patterns as forms
+from diagnosis.kinds.logs.read.patterns import Haystack
 
 #: What a line may hold without being about it: the name of the module that logs.
 MODULE = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
@@ -49,8 +49,8 @@ def load(name: str) -> tuple[Word, ...]:
 def first(lines: pl.Series, name: str) -> str:
     """The id of the first row of a file whose pattern is near the beginning of one of ``lines``; empty for none."""
     heads = lines.str.head(400)
-    form = forms.form_for(heads)
-    return next((word.id for word in load(name) if heads.str.contains(form(word.pattern)).any()), "")
+    hay = Haystack.of(heads)
+    return next((word.id for word in load(name) if hay.contains(heads, word.pattern).any()), "")
 
 
 @cache

@@ -21,7 +21,8 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace import counters, durations
-from diagnosis.kinds.logs.read import patterns, raw_lines
+from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Level, ReadRange
 
@@ -146,13 +147,13 @@ def find_progress(table: LogTable, read: ReadRange) -> Progress:
     for way in (_counters_by_word, _counters_without_word, _counters_of_checkpoints):
         kind, beats = way(table, read)
         if not beats.is_empty():
-            return Progress(kind, _agreeing_beats(beats), _first_iteration(table.messages))
-    return Progress("none", _NO_BEATS, _first_iteration(table.messages))
+            return Progress(kind, _agreeing_beats(beats), _first_iteration(table))
+    return Progress("none", _NO_BEATS, _first_iteration(table))
 
 
 def _counters_by_word(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     """Counters with a known word, those of the most trusted word that grows."""
-    candidates = table.messages.filter(pl.col("example").str.contains(_CANDIDATE)).select("masked", "example")
+    candidates = table.messages.filter(table.says(_CANDIDATE)).select("masked", "example")
     kinds = {masked: kind for masked, example in candidates.iter_rows() if (kind := _beat_kind(example))}
     beats = _beats(table, sorted(kinds), read)
     good = _growing_messages(beats) or _measuring_messages(table, beats)
@@ -184,7 +185,7 @@ def _counters_without_word(table: LogTable, read: ReadRange) -> tuple[str, pl.Da
 
 def _counters_of_checkpoints(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     """The counters at which checkpoints were saved."""
-    is_saved = (pl.col("example").str.contains(words.pattern("phrases", name)) for name in ("saved_at", "not_saved"))
+    is_saved = (table.says(words.pattern("phrases", name)) for name in ("saved_at", "not_saved"))
     masked = table.messages.filter(next(is_saved) & ~next(is_saved))["masked"]
     return "iteration", _beats(table, sorted(masked), read, counters.saved_counter)
 
@@ -324,13 +325,12 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
     is_new = pl.when(is_elsewhere).then(is_later).otherwise(is_below)
     began = cells.group_by("masked").agg(is_new=is_new.all()).filter("is_new")
     new = table.messages.join(began, on="masked", how="semi").filter(pl.col("level") < Level.WARNING)
-    of_example, of_text = (patterns.form_for(new[name]) for name in ("example", "text"))
-    if new["example"].str.contains(of_example(words.pattern("outcome", "epilogue"))).any():
+    hay, text = Haystack.of(new["text"]), new["text"]
+    if not new.filter(table.says(words.pattern("outcome", "epilogue"))).is_empty():
         return True
-    asked = ("closing", "not_success")
-    closing, denied = (of_text(words.pattern("outcome", name)) for name in asked)
-    closed = new["text"].filter(new["text"].str.contains(closing))
-    return not closed.is_empty() and bool((~closed.str.contains(denied)).any())
+    closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")))
+    is_denied = hay.contains(closed, words.pattern("outcome", "not_success"))
+    return bool((~is_denied).any())
 
 
 def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
@@ -387,13 +387,12 @@ def _planned_totals(text: str, early: pl.DataFrame) -> list[tuple[int, int]]:
     return found if all(0 < a <= b for a, b in found) else []
 
 
-def _first_iteration(messages: pl.DataFrame) -> int | None:
+def _first_iteration(table: LogTable) -> int | None:
     """The highest iteration that a line names as the first ("training starts at step n"), or as one
     whose checkpoint was saved; or the one after that of a loaded checkpoint.
     """
-    text = pl.col("example")
-    begun = messages.filter(text.str.contains(words.pattern("phrases", "began_at")))["example"]
-    loaded = messages.filter(text.str.contains(_LOADED) & ~text.str.contains(_NOT_LOADED))["example"]
+    begun = table.messages.filter(table.says(words.pattern("phrases", "began_at")))["example"]
+    loaded = table.messages.filter(table.says(_LOADED) & ~table.says(_NOT_LOADED))["example"]
     numbers = [int(number) for line in begun for number in _NAMED.findall(line)]
     numbers += [int(found.group(1)) + 1 for line in loaded if (found := _NAMED.search(line))]
     return max(numbers, default=None)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from diagnosis.kinds.logs.read.patterns import Form, unchanged
+from diagnosis.kinds.logs.read.patterns import ANY, Haystack
 from diagnosis.kinds.logs.read.times import DAY as _DAY
 from diagnosis.kinds.logs.read.times import MONTH as _MONTH
 from diagnosis.kinds.logs.read.times import TIME_STYLES
@@ -120,31 +120,31 @@ _DATE_REACH = 40  # and in which a date follows a time of day at once
 _RUN_OF_DIGITS = re.compile("[0-9]+")
 
 
-def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
+def split(normal: pl.Expr, hay: Haystack = ANY) -> dict[str, pl.Expr]:
     """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES
-    or null), ``who`` (bits below). ``form`` may be ``patterns.ascii_form`` if all lines are ASCII.
+    or null), ``who`` (bits below). ``hay``: of all these lines.
     """
-    is_labelled = _is_labelled(normal, form)
-    is_syslog = normal.str.contains(form(_SYSLOG))
-    header = _header(normal, form)
-    message = _first_record(normal.str.slice(header.str.len_chars()), form)
+    is_labelled = _is_labelled(normal, hay)
+    is_syslog = hay.contains(normal, _SYSLOG)
+    header = _header(normal, hay)
+    message = _first_record(normal.str.slice(header.str.len_chars()), hay)
     start = normal.str.head(_LEVEL_REACH)
     names_writer = {
         LABEL: is_labelled,
-        TAG: start.str.contains(form(r"\[[Rr]ank ?0\]")),
-        TASK: header.str.contains(form(rf"^ *(?:{_NAME} )?0:(?: |$)")),
-        LOCAL: header.str.contains(form(r"\[default0\]")),
-        NCCL: start.str.contains(form(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]")),
+        TAG: hay.contains(start, r"\[[Rr]ank ?0\]"),
+        TASK: hay.contains(header, rf"^ *(?:{_NAME} )?0:(?: |$)"),
+        LOCAL: hay.contains(header, r"\[default0\]"),
+        NCCL: hay.contains(start, rf"(?:^|[\s:]){_HOST}:0:0 \[0\]"),
         SYSLOG: is_syslog,
-        SRUN: normal.str.contains(form(r"^srun: error: \S+: tasks? 0")),
+        SRUN: hay.contains(normal, r"^srun: error: \S+: tasks? 0"),
         POD: header.str.contains("[pod/", literal=True),
-        MPI: header.str.contains(form(r"\[0,0\]<std")),
-        RAY: header.str.contains(form(r"(?: pid=0|\(raylet), ip=")),
+        MPI: hay.contains(header, r"\[0,0\]<std"),
+        RAY: hay.contains(header, r"(?: pid=0|\(raylet), ip="),
     }
     return {
         "message": message,
-        "level": _level(start, message, form),
-        "style": _style(normal, form),
+        "level": _level(start, message, hay),
+        "style": _style(normal, hay),
         "who": _bits(names_writer),
     }
 
@@ -153,7 +153,7 @@ def lengths(lines: Sequence[str]) -> list[int]:
     """How many characters of each line are its header, which a viewer shows less strongly."""
     starts = [line[:_STYLE_REACH] for line in lines]
     normal = pl.Series(starts, dtype=pl.String).str.replace_all(_RUN_OF_DIGITS.pattern, "0")
-    headers = normal.to_frame("normal").select(_header(pl.col("normal"), unchanged)).to_series()
+    headers = normal.to_frame("normal").select(_header(pl.col("normal"), ANY)).to_series()
     return [_length(header, start) for header, start in zip(headers, starts, strict=True)]
 
 
@@ -163,49 +163,49 @@ def _length(header: str, start: str) -> int:
     return len(header) + sum(len(run) - 1 for run in runs)
 
 
-def _header(normal: pl.Expr, form: Form) -> pl.Expr:
+def _header(normal: pl.Expr, hay: Haystack) -> pl.Expr:
     return (
-        pl.when(normal.str.contains(form(_SYSLOG)))
-        .then(normal.str.extract(form(_SYSLOG), 0))
-        .when(_is_labelled(normal, form))
-        .then(normal.str.extract(form(_AFTER_LABEL), 0))
-        .otherwise(normal.str.extract(form(_HEADER), 0))
+        pl.when(hay.contains(normal, _SYSLOG))
+        .then(hay.extract(normal, _SYSLOG, 0))
+        .when(_is_labelled(normal, hay))
+        .then(hay.extract(normal, _AFTER_LABEL, 0))
+        .otherwise(hay.extract(normal, _HEADER, 0))
         .fill_null("")
     )
 
 
-def _is_labelled(normal: pl.Expr, form: Form) -> pl.Expr:
+def _is_labelled(normal: pl.Expr, hay: Haystack) -> pl.Expr:
     """Whether a line begins with the name of a host."""
-    labelled = normal.str.extract(form(_LABELLED), 0)
-    label = labelled.str.extract(form(rf"((?:{_NAME}|0\.0\.0\.0)(?: 0)?(?::| +\|) )$"), 1)
-    has_number = label.str.contains(form(r"^\S*0"))
-    is_word = label.str.contains(form(_NOT_HOSTS))
-    is_module = label.str.contains(".", literal=True) & ~label.str.contains(form(_DOMAIN))
+    labelled = hay.extract(normal, _LABELLED, 0)
+    label = hay.extract(labelled, rf"((?:{_NAME}|0\.0\.0\.0)(?: 0)?(?::| +\|) )$", 1)
+    has_number = hay.contains(label, r"^\S*0")
+    is_word = hay.contains(label, _NOT_HOSTS)
+    is_module = label.str.contains(".", literal=True) & ~hay.contains(label, _DOMAIN)
     return (has_number & ~is_word & ~is_module).fill_null(False)
 
 
-def _style(normal: pl.Expr, form: Form) -> pl.Expr:
+def _style(normal: pl.Expr, hay: Haystack) -> pl.Expr:
     """The index of a line's first style of time in TIME_STYLES, or null."""
     reach = normal.str.head(_STYLE_REACH)
     of_day = len(TIME_STYLES) - 1
     style: pl.Expr = pl.lit(None, dtype=pl.UInt8)
     for index in reversed(range(len(TIME_STYLES))):
-        has_style = reach.str.contains(form(TIME_STYLES[index].normal))
+        has_style = hay.contains(reach, TIME_STYLES[index].normal)
         style = pl.when(has_style).then(pl.lit(index, dtype=pl.UInt8)).otherwise(style)
     # other stamps of a line that begins with the time of day are its message's, unless a date
     # follows at once
-    has_time_of_day = reach.str.contains(form(TIME_STYLES[of_day].normal))
-    has_date = reach.str.head(_DATE_REACH).str.contains(form(_DATE))
+    has_time_of_day = hay.contains(reach, TIME_STYLES[of_day].normal)
+    has_date = hay.contains(reach.str.head(_DATE_REACH), _DATE)
     of_day_style = pl.lit(of_day, dtype=pl.UInt8)
     return pl.when(has_time_of_day & ~has_date).then(of_day_style).otherwise(style)
 
 
-def _level(start: pl.Expr, message: pl.Expr, form: Form) -> pl.Expr:
+def _level(start: pl.Expr, message: pl.Expr, hay: Haystack) -> pl.Expr:
     """The worst level that the start of a line states; an exception without one is an error."""
-    is_exception = message.str.contains(form(_EXCEPTION))
+    is_exception = hay.contains(message, _EXCEPTION)
     level = pl.when(is_exception).then(int(Level.ERROR)).otherwise(int(Level.NONE))
     for value, pattern in reversed(_LEVELS):
-        level = pl.when(start.str.contains(form(pattern))).then(int(value)).otherwise(level)
+        level = pl.when(hay.contains(start, pattern)).then(int(value)).otherwise(level)
     return level.cast(pl.UInt8)
 
 
@@ -218,19 +218,19 @@ def _bits(is_set: Mapping[int, pl.Expr]) -> pl.Expr:
     return who
 
 
-def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
+def _first_record(message: pl.Expr, hay: Haystack) -> pl.Expr:
     """One message of a line that several writers share: the first, or the first severe one. A
     progress bar before a message is removed.
     """
-    rest = message.str.replace(form(_BAR), "")
-    message = pl.when(rest.str.contains(form(r"\S"))).then(rest).otherwise(message)
-    has_second = message.str.contains(form(_SECOND))
-    first = message.str.extract(form(rf"^(.*?\S)(?:{_SECOND[2:]})"), 1)
-    second = message.str.extract(form(rf"{_SECOND}(.*)$"), 1)
+    rest = hay.replace(message, _BAR, "")
+    message = pl.when(hay.contains(rest, r"\S")).then(rest).otherwise(message)
+    has_second = hay.contains(message, _SECOND)
+    first = hay.extract(message, rf"^(.*?\S)(?:{_SECOND[2:]})", 1)
+    second = hay.extract(message, rf"{_SECOND}(.*)$", 1)
     return (
         pl.when(~has_second)
         .then(message)
-        .when(second.str.contains(form(_GRAVE)) & ~first.str.contains(form(_GRAVE)))
+        .when(hay.contains(second, _GRAVE) & ~hay.contains(first, _GRAVE))
         .then(second)
         .otherwise(first)
     )

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.kinds.logs.read import hashing, headers, lines, mask, patterns, records
+from diagnosis.kinds.logs.read import hashing, headers, lines, mask, records
+from diagnosis.kinds.logs.read.patterns import Haystack
 
 #: Masked messages longer than this are cut: the rest is data, not wording.
 TEXT_CHARS = 1_200
@@ -110,14 +111,14 @@ class KnownLines:
 
     def _analyse(self, fresh: pl.DataFrame) -> pl.DataFrame:
         message = pl.col("message")
-        form = patterns.form_for(fresh["normal"])
+        hay = Haystack.of(fresh["normal"])
         seen = (
             fresh.lazy()
-            .with_columns(**headers.split(pl.col("normal"), form))
+            .with_columns(**headers.split(pl.col("normal"), hay))
             .with_columns(
-                flags=records.flags(message, pl.col("style"), form),
+                flags=records.flags(message, pl.col("style"), hay),
                 short=message.str.head(2 * TEXT_CHARS),
-                coded=mask.has_code(message.str.head(2 * TEXT_CHARS), form),
+                coded=mask.has_code(message.str.head(2 * TEXT_CHARS), hay),
             )
             .collect()
         )
@@ -137,7 +138,7 @@ class KnownLines:
         """Masked ids of normalised messages; remembers their texts."""
         if normal.is_empty():
             return pl.Series("id", [], dtype=pl.UInt64)
-        named = mask.mask(pl.col("text"), patterns.form_for(normal)).str.head(TEXT_CHARS)
+        named = mask.mask(pl.col("text"), Haystack.of(normal)).str.head(TEXT_CHARS)
         masked = normal.to_frame("text").lazy().select(named).collect()["text"]
         ids: dict[str, int] = {}
         out = []
@@ -155,9 +156,7 @@ class KnownLines:
         if not len(places):
             return
         found = pl.DataFrame({"form": facts.coded[places], "text": rows.text(places, 4 * TEXT_CHARS)})
-        found = (
-            found.lazy().select("form", codes=mask.codes(pl.col("text"), patterns.form_for(found["text"]))).collect()
-        )
+        found = found.lazy().select("form", codes=mask.codes(pl.col("text"), Haystack.of(found["text"]))).collect()
         pairs = found.unique()
         with self._lock:
             new = [pair for pair in pairs.iter_rows() if pair not in self._coded]

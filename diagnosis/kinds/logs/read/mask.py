@@ -19,7 +19,7 @@ import re
 
 import polars as pl
 
-from diagnosis.kinds.logs.read.patterns import Form, unchanged
+from diagnosis.kinds.logs.read.patterns import ANY, Haystack
 
 #: Increase it when any masked text changes: ids of different versions are never compared.
 VERSION = 1
@@ -93,7 +93,9 @@ MASKS: tuple[tuple[str, str], ...] = (
     (r"\b0(?:\.0)+\b", "0"),
     (r"(^|[\s=:(,\[])[-+]0", "${1}0"),
     (r"0", "<NUM>"),
-    # Names, not numbers.
+)
+# Names, not numbers.
+_NAMES: tuple[tuple[str, str], ...] = (
     (r"\bc<NUM>(d\b|::)", "c10${1}"),
     (r"\b([pP])<NUM>([pP])\b", "${1}2${2}"),
     (r"\bx<NUM>_<NUM>\b", "x86_64"),
@@ -107,15 +109,15 @@ def normalise(text: pl.Expr) -> pl.Expr:
     return text.str.replace_all(_DIGITS, "0").str.replace_all(_HEXADECIMAL, "0").str.replace_all(_UUID, "0")
 
 
-def has_code(normal: pl.Expr, form: Form = unchanged) -> pl.Expr:
+def has_code(normal: pl.Expr, hay: Haystack = ANY) -> pl.Expr:
     """Whether a normalised line holds a number that is part of its message."""
-    return normal.str.contains(form(_CODES_NORMAL.pattern))
+    return hay.contains(normal, _CODES_NORMAL.pattern)
 
 
-def codes(text: pl.Expr, form: Form = unchanged) -> pl.Expr:
+def codes(text: pl.Expr, hay: Haystack = ANY) -> pl.Expr:
     """The numbers of a raw line that are part of its message, in order, joined by commas; an empty one is no code."""
     number = pl.element().str.extract(rf"({_NUMBER})$", 1).str.extract(rf"^{_CODE}", 1).fill_null("")
-    return text.str.extract_all(form(_CODES_RAW)).list.eval(number).list.join(",")
+    return text.str.extract_all(hay.form(_CODES_RAW)).list.eval(number).list.join(",")
 
 
 def set_codes(normal: str, numbers: str) -> str:
@@ -140,11 +142,13 @@ _TO_PRIVATE = {ord(char): 0xE000 + index for index, char in enumerate(_ALPHABET)
 FROM_PRIVATE = {0xE000 + index: char for index, char in enumerate(_ALPHABET)}
 
 
-def mask(message: pl.Expr, form: Form = unchanged) -> pl.Expr:
+def mask(message: pl.Expr, hay: Haystack = ANY) -> pl.Expr:
     """Step 2: names the parameters of a normalised message (see ``MASKS``) and normalises white space."""
     for pattern, name in MASKS:
-        message = message.str.replace_all(form(pattern), name)
-    return message.str.replace_all(form(r"\s+"), " ").str.strip_chars()
+        message = hay.replace_all(message, pattern, name)
+    for pattern, name in _NAMES:  # they hold what the masks put there
+        message = message.str.replace_all(hay.form(pattern), name)
+    return hay.replace_all(message, r"\s+", " ").str.strip_chars()
 
 
 #: The masked text of lines in a log with too many different messages, even by their first words.

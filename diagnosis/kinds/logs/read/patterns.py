@@ -1,17 +1,23 @@
-"""Patterns in the form that ASCII text needs.
+"""Searching for patterns in the strings of a job.
 
-``\\w``, ``\\b`` and ``[^…]`` cover all of Unicode, and compiling that costs more than matching a few hundred lines.
-In ASCII text the form made here matches exactly the same, and compiles in about a tenth of the time.
+To compile a pattern costs as much as to match it on some hundred lines. So in few strings only those are compiled whose
+literals (:mod:`literals`) the strings hold, and in the form that ASCII text needs: ``\\w``, ``\\b`` and ``[^…]`` cover
+all of Unicode; in ASCII text the form made here matches exactly the same, and compiles in about a tenth of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from typing import Final, Self
 
 import polars as pl
 
-type Form = Callable[[str], str]
+from diagnosis.kinds.logs.read import literals
+
+#: Bytes of strings up to which they are looked through for the literals of each pattern. In more
+#: the search itself takes longer than to compile a pattern.
+MAX_LOOKED_THROUGH_BYTES: Final = 1 << 18
 _ALONE = {
     "w": "[0-9A-Za-z_]",
     "W": r"[\x00-\x7F&&[^0-9A-Za-z_]]",
@@ -52,11 +58,63 @@ def ascii_form(pattern: str) -> str:
     return "".join(out)
 
 
-def unchanged(pattern: str) -> str:
-    """The form for any text: the pattern itself."""
-    return pattern
+@cache
+def _needs(pattern: str) -> tuple[tuple[frozenset[str], ...], ...]:
+    """The ways of :func:`literals.ways`, of which a text must fulfil one: the sets of strings that it needs."""
+    return tuple(tuple(way) for way in literals.ways(pattern))
 
 
-def form_for(text: pl.Series) -> Form:
-    """The form of patterns that suits all of these strings. O(bytes)."""
-    return ascii_form if (text.str.len_bytes() == text.str.len_chars()).all() else unchanged
+@dataclass(frozen=True, slots=True)
+class Haystack:
+    """Strings in which patterns are searched: in these strings themselves, or in parts of them.
+
+    ``is_ascii``: whether all of them are; ``text``: all of them in lower case, None if they are too many.
+    """
+
+    is_ascii: bool = False
+    text: str | None = None
+
+    @classmethod
+    def of(cls, strings: pl.Series) -> Self:
+        """O(bytes)."""
+        if strings.estimated_size() > MAX_LOOKED_THROUGH_BYTES:
+            return cls(bool((strings.str.len_bytes() == strings.str.len_chars()).all()))
+        text = "\n".join(strings.drop_nulls())
+        # the long s is the only letter that matches another one in lower case
+        return cls(text.isascii(), text.lower().replace("\u017f", "s"))
+
+    def form(self, pattern: str) -> str:
+        """The pattern in the form that suits the strings."""
+        return ascii_form(pattern) if self.is_ascii else pattern
+
+    def may_hold(self, pattern: str) -> bool:
+        """Whether the strings hold the literals that a match needs."""
+        return self.text is None or any(map(self._fulfils, _needs(pattern)))
+
+    def _fulfils(self, way: tuple[frozenset[str], ...]) -> bool:
+        return all(map(self._holds_any, way))
+
+    def _holds_any(self, strings: frozenset[str]) -> bool:
+        return any(map((self.text or "").__contains__, strings))
+
+    def contains[Part: (pl.Expr, pl.Series)](self, part: Part, pattern: str) -> Part:
+        """Whether the pattern matches; null for null."""
+        return part.str.contains(self.form(pattern)) if self.may_hold(pattern) else part.str.len_bytes() < 0
+
+    def replace[Part: (pl.Expr, pl.Series)](self, part: Part, pattern: str, by: str) -> Part:
+        """Without the first match."""
+        return part.str.replace(self.form(pattern), by) if self.may_hold(pattern) else part
+
+    def replace_all[Part: (pl.Expr, pl.Series)](self, part: Part, pattern: str, by: str) -> Part:
+        """Without all matches."""
+        return part.str.replace_all(self.form(pattern), by) if self.may_hold(pattern) else part
+
+    def extract(self, part: pl.Expr, pattern: str, group: int) -> pl.Expr:
+        """A group of the first match; null without one."""
+        if not self.may_hold(pattern):
+            return pl.when(part.str.len_bytes() < 0).then(part)
+        return part.str.extract(self.form(pattern), group)
+
+
+#: Strings of which nothing is known.
+ANY: Final = Haystack()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis.jit import compiled
-from diagnosis.kinds.logs.read.patterns import Form, unchanged
+from diagnosis.kinds.logs.read.patterns import ANY, Haystack
 from diagnosis.kinds.logs.read.tables import BLANK, CLOSER, INDENTED, OPENER
 
 _OPENER = (
@@ -43,14 +43,14 @@ FOLLOWED_ROWS: Final = np.dtype([("source", np.uint16), ("line", np.uint32), ("r
 type Heads = npt.NDArray[np.void]
 
 
-def flags(message: pl.Expr, style: pl.Expr, form: Form = unchanged) -> pl.Expr:
+def flags(message: pl.Expr, style: pl.Expr, hay: Haystack = ANY) -> pl.Expr:
     """Flags of normalised messages (without header, with leading white space); ``style`` is null if the line states no
     time.
     """
     bits = (
-        pl.when(message.str.contains(form(_CONTINUES))).then(INDENTED).otherwise(0)
-        + pl.when(message.str.contains(form(_OPENER))).then(OPENER).otherwise(0)
-        + pl.when(message.str.contains(form(_CLOSER))).then(CLOSER).otherwise(0)
+        pl.when(hay.contains(message, _CONTINUES)).then(INDENTED).otherwise(0)
+        + pl.when(hay.contains(message, _OPENER)).then(OPENER).otherwise(0)
+        + pl.when(hay.contains(message, _CLOSER)).then(CLOSER).otherwise(0)
         + pl.when(message.str.strip_chars() == "").then(BLANK).otherwise(0)
     )
     return bits.cast(pl.UInt8)

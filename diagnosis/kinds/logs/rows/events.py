@@ -20,6 +20,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.read import tables
+from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, PathScheme, with_scheme, without_job_name
 from diagnosis.kinds.logs.read.tables import YEARLESS
 from diagnosis.kinds.logs.rows import cells, line_counts, messages, slabs, stored_rows, writer_nodes
@@ -180,6 +181,14 @@ class LogTable:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""
         rows = stored_rows.scan(self.lines[file]).select("masked", own=line_counts.own_time(self.year_at))
         return rows.drop_nulls("own").collect()
+
+    @cached_property
+    def _examples(self) -> Haystack:
+        return Haystack.of(self.messages["example"])
+
+    def says(self, pattern: str) -> pl.Expr:
+        """Messages whose example a pattern matches."""
+        return self._examples.contains(pl.col("example"), pattern)
 
     @cached_property
     def _bases(self) -> dict[int, int]:

@@ -16,6 +16,7 @@ from collections.abc import Collection
 
 import polars as pl
 
+from diagnosis.kinds.logs.read.patterns import ANY, Haystack
 from diagnosis.kinds.logs.rows import clustering
 
 _MASK = r"<(?:NUM|IP|PCI|MAC|PATH|URL|TIME|HOST)>"
@@ -42,10 +43,10 @@ _GENERAL = (
 )
 
 
-def generalise(text: pl.Expr) -> pl.Expr:
+def generalise(text: pl.Expr, hay: Haystack = ANY) -> pl.Expr:
     """Words that hold a mask become one wildcard, lists of wildcards one wildcard."""
     for pattern, name in _GENERAL:
-        text = text.str.replace_all(pattern, name)
+        text = hay.replace_all(text, pattern, name)
     return text
 
 
@@ -55,7 +56,7 @@ def of_texts(texts: Collection[str]) -> dict[str, str]:
     O(distinct texts x their length).
     """
     rows = pl.DataFrame({"text": sorted(set(texts))}, schema={"text": pl.String})
-    rows = rows.with_columns(general=generalise(pl.col("text")))
+    rows = rows.with_columns(general=generalise(pl.col("text"), Haystack.of(rows["text"])))
     general = rows["general"].unique().sort()
     groups = pl.DataFrame(
         {"general": general, "group": clustering.cluster(general.to_list())},

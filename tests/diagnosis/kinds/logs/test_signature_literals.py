@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis.kinds.logs.meaning import signatures
-from diagnosis.kinds.logs.meaning.signatures.literals import LIMITS, stored_ways, ways
+from diagnosis.kinds.logs.meaning.signatures.stored_literals import stored_ways
+from diagnosis.kinds.logs.read.literals import LIMITS, ways
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-import polars as pl
-
 from diagnosis import stats, thresholds
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare.clues import Clue
@@ -68,7 +66,7 @@ def look(case: Case) -> Iterator[Clue]:
 
 def states(case: Case) -> list[State]:
     """The states of each rank and process group from the watchdog lines of a case."""
-    masked = case.table.messages.filter(pl.col("example").str.contains(WATCHDOG))["masked"].to_list()
+    masked = case.table.messages.filter(case.table.says(WATCHDOG))["masked"].to_list()
     if not masked:
         return []
     rows = case.placed(case.table.rows(masked, limit=LIMITS.read_back))

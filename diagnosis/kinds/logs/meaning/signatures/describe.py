@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from diagnosis import taxonomy
-from diagnosis.kinds.logs.meaning.signatures import literals
+from diagnosis.kinds.logs.meaning.signatures import stored_literals
 from diagnosis.kinds.logs.meaning.signatures.load import builtin
 
 LITERALS = Path(__file__).with_name("literals.json")
@@ -50,7 +50,7 @@ def main(folder: Path) -> None:
     """Rewrite the document in ``folder``, and the literals."""
     path = folder / "categories.md"
     path.write_text(insert_generated(path.read_text(encoding="utf-8"), categories()), encoding="utf-8")
-    LITERALS.write_text(literals.as_json(rule.pattern for rule in builtin()), encoding="utf-8")
+    LITERALS.write_text(stored_literals.as_json(rule.pattern for rule in builtin()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ import polars as pl
 from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.candidate_pairs import CandidatePairs, within_budget
-from diagnosis.kinds.logs.meaning.signatures.literals import Way, stored_ways, ways
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature, Strength
 from diagnosis.kinds.logs.meaning.signatures.quotations import RuleTexts
-from diagnosis.kinds.logs.read import patterns
+from diagnosis.kinds.logs.meaning.signatures.stored_literals import stored_ways
+from diagnosis.kinds.logs.read.literals import Way, ways
+from diagnosis.kinds.logs.read.patterns import ANY, Haystack
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.
@@ -172,12 +173,12 @@ class SignatureSet:
         for order, rows in tried:
             sig = self.signatures[order]
             lines = texts_of.by(sig).gather(rows)
-            form = patterns.unchanged if sig.area in USER_AREAS else patterns.form_for(lines)
-            is_hit = lines.str.contains(form(sig.pattern)).fill_null(False)
+            hay = ANY if sig.area in USER_AREAS else Haystack.of(lines)
+            is_hit = hay.contains(lines, sig.pattern).fill_null(False)
             if not is_hit.any():  # compiling another pattern takes longer than most matches
                 continue
             if sig.unless:
-                is_hit &= ~lines.str.contains(form(sig.unless)).fill_null(False)
+                is_hit &= ~hay.contains(lines, sig.unless).fill_null(False)
             for row, rule in zip(rows.filter(is_hit), self._rules_of(sig, lines.filter(is_hit)), strict=True):
                 hits[row].append((rule.id, order, rule.role.value, rule.strength.value, rule.category))
         return [_Answer(found, row not in in_part) for row, found in enumerate(hits)]

@@ -15,7 +15,7 @@ import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature
-from diagnosis.kinds.logs.read import patterns
+from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.model import Role
 
 #: The start of a general explanation in a message: a possible cause is no evidence that it
@@ -65,16 +65,16 @@ class RuleTexts:
     @classmethod
     def of(cls, texts: pl.Series) -> Self:
         """O(characters)."""
-        text, form = pl.col("text"), patterns.form_for(texts)
-        claims = text.str.replace(form(HYPOTHESIS_WORDS), "").str.replace(form(_WRITER_LABEL), "")
-        quiet = [text.str.contains(form(pattern)) for pattern in (SOURCE_LINE, SAYS_NO, NO_EVENT)]
+        text, hay = pl.col("text"), Haystack.of(texts)
+        claims = hay.replace(hay.replace(text, HYPOTHESIS_WORDS, ""), _WRITER_LABEL, "")
+        quiet = [hay.contains(text, pattern) for pattern in (SOURCE_LINE, SAYS_NO, NO_EVENT)]
         is_no_event = pl.any_horizontal(quiet)
         certain = pl.when(is_no_event).then(pl.lit("")).otherwise(claims)
-        unnamed = text.str.replace(form(LANGUAGE_ERROR), "").str.replace_all(form(QUOTED_NAME), "'x'")
-        unnamed = unnamed.str.replace_all(form(_JOINED_NAME), "x$1")
-        unquoted = unnamed.str.replace_all(form(_QUOTED_WORDS), "'x'")
-        unnamed = pl.when(text.str.contains(form(VALUE_ERROR))).then(unquoted).otherwise(unnamed)
-        own = pl.when(text.str.contains(form(EXCEPTION))).then(unnamed).otherwise(text)
+        unnamed = hay.replace_all(hay.replace(text, LANGUAGE_ERROR, ""), QUOTED_NAME, "'x'")
+        unnamed = hay.replace_all(unnamed, _JOINED_NAME, "x$1")
+        unquoted = hay.replace_all(unnamed, _QUOTED_WORDS, "'x'")
+        unnamed = pl.when(hay.contains(text, VALUE_ERROR)).then(unquoted).otherwise(unnamed)
+        own = pl.when(hay.contains(text, EXCEPTION)).then(unnamed).otherwise(text)
         read = pl.DataFrame({"text": texts}).with_columns(certain=certain)
         return cls(texts, read["certain"], read.select(text="certain").select(own).to_series())
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from diagnosis import taxonomy
-from diagnosis.kinds.logs.meaning.signatures.literals import ways
 from diagnosis.kinds.logs.meaning.signatures.match import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Signature
+from diagnosis.kinds.logs.read.literals import ways
 
 MAX_PATTERN = 1500
 _VERBOSE = re.compile(r"\(\?[a-wyzA-Z]*x")

@@ -7,13 +7,10 @@ expressions, each of which takes milliseconds to compile. The idea is that of in
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from itertools import chain
 from typing import Final
 
@@ -62,31 +59,6 @@ def ways(pattern: str) -> tuple[Way, ...]:
     tokens: _Tokens = deque((found.lastgroup, found.group()) for found in _TOKEN.finditer(pattern))
     is_read = ("text", "[") not in tokens  # sets within sets within sets, and deeper
     return _alternation(tokens).ways if is_read else _ANYTHING
-
-
-@cache
-def stored_ways() -> dict[str, tuple[Way, ...]]:
-    """The stored ways of the rules' patterns (``describe`` writes them): computing them takes longer than reading a
-    small log.
-    """
-    text = (
-        resources.files("diagnosis.kinds.logs.meaning.signatures").joinpath("literals.json").read_text(encoding="utf-8")
-    )
-    return {pattern: tuple(map(_stored_way, found)) for pattern, found in json.loads(text).items()}
-
-
-def _stored_way(sets: Iterable[Iterable[str]]) -> Way:
-    return frozenset(map(frozenset, sets))
-
-
-def as_json(patterns: Iterable[str]) -> str:
-    """The text for :func:`stored_ways`: a line for each pattern."""
-    return "{\n" + ",\n".join(map(_json_row, sorted(set(patterns)))) + "\n}\n"
-
-
-def _json_row(pattern: str) -> str:
-    row = sorted(sorted(map(sorted, way)) for way in ways(pattern))
-    return f"{json.dumps(pattern)}: {json.dumps(row)}"
 
 
 def _alternation(tokens: _Tokens) -> _Part:
