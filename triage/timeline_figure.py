@@ -6,6 +6,7 @@ cells.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -68,7 +69,8 @@ def timeline_figure(
         first, last = begin, max(end, begin + 1)
     groups = _groups(lanes, max(4, min(rows, MAX_ROWS)), pinned)
     stages = timeline.get("stages") or [{"stage": "training", "t0": begin, "t1": end}]
-    ends = _ends_of_progress(timeline, [lane for _, members in groups for lane in members], stages, end)
+    shown = list(itertools.chain.from_iterable(members for _, members in groups))
+    ends = _ends_of_progress(timeline, shown, stages, end)
     grid = _grid([members for _, members in groups], stages, np.linspace(first, last, COLUMNS + 1), end, ends)
     names = [name for name, _ in groups]
     return {
@@ -215,14 +217,11 @@ def _marks(
     groups: list[tuple[str, list[Lane]]], first: float, last: float, slug: str, attempt: int
 ) -> list[dict[str, Any]]:
     """Error marks in the range. If there are too many, roots come first."""
-    found = [
-        (_ROLE_ORDER.get(mark.get("role", ""), 9), n, mark)
-        for n, (_, members) in enumerate(groups)
-        for lane in members
-        for mark in lane.get("marks") or []
-        if mark.get("t") is not None and first <= mark["t"] <= last
-    ]
-    found.sort(key=lambda item: item[0])
+    found = []
+    for n, (_, members) in enumerate(groups):
+        marks = itertools.chain.from_iterable(lane.get("marks") or [] for lane in members)
+        found += [(n, mark) for mark in marks if mark.get("t") is not None and first <= mark["t"] <= last]
+    found.sort(key=lambda item: _ROLE_ORDER.get(item[1].get("role", ""), 9))
     return [
         {
             "t": mark["t"] * 1000,
@@ -231,7 +230,7 @@ def _marks(
             "text": str(mark.get("text") or mark.get("event") or "")[:160],
             "url": log_url(slug, attempt, mark["file"], mark.get("line")) if mark.get("file") else "",
         }
-        for _, n, mark in found[:MAX_MARKS]
+        for n, mark in found[:MAX_MARKS]
     ]
 
 
@@ -251,7 +250,7 @@ def _iterations(timeline: dict[str, Any], first: float, last: float) -> dict[str
     kept: Iterable[dict[str, Any]] = rows
     if len(rows) > COLUMNS:
         bins = np.array_split(np.arange(len(rows)), COLUMNS)
-        kept = [max((rows[n] for n in part), key=lambda row: row.get("seconds") or 0) for part in bins]
+        kept = [max(rows[part[0] : part[-1] + 1], key=lambda row: row.get("seconds") or 0) for part in bins]
     chosen = list(kept)
     return {
         "t": [row["t"] * 1000 for row in chosen],

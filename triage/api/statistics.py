@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any
 
@@ -83,10 +84,7 @@ class StatisticsView(ApiView):
             "until": until,
             "query": str(query),
             "total": shown.total,
-            "figures": [
-                {name: getattr(figure, name) for name in ("key", "title", "value", "before", "unit", "basis")}
-                for figure in shown.figures
-            ],
+            "figures": [_figure(figure) for figure in shown.figures],
             "tables": {name: _rows(shown.table(name)) for name in TABLES},
         }
         return Response(answer)
@@ -110,10 +108,18 @@ class SearchView(ApiView):
         return Response(self.get_serializer(found, many=True).data)
 
 
+def _figure(figure: Any) -> dict[str, Any]:
+    return {name: getattr(figure, name) for name in ("key", "title", "value", "before", "unit", "basis")}
+
+
 def _rows(frame: Any) -> list[dict[str, Any]]:
     """A table as JSON: dates as text, unknown values as null."""
-    plain = frame.astype(object).where(frame.notna(), None)
-    return [{key: _plain(value) for key, value in row.items()} for row in plain.to_dict("records")]
+    known = frame.astype(object).where(frame.notna(), None)
+    return [_plain_row(row) for row in known.to_dict("records")]
+
+
+def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain(value) for key, value in row.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ Every answer is a JSON object below 25 kB with ``links`` to the pages that show 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils import timezone
@@ -77,16 +78,7 @@ def describe_incident(user: Any, number: int) -> dict[str, Any]:
             ],
             "lost_s": incident.lost_s,
             "gpu_hours": incident.gpu_hours,
-            "suspects": [
-                {
-                    "name": row.entity,
-                    "kind": row.kind,
-                    "score": row.score,
-                    "is_accused": row.is_accused,
-                    "untrusted": [clip(text) for text in row.reasons[:3]],
-                }
-                for row in suspects_of(report)[:10]
-            ],
+            "suspects": [_suspect(row) for row in suspects_of(report)[:10]],
             "advice": {
                 name: advice.get(name)
                 for name in ("action", "action_title", "targets", "because", "commands")
@@ -111,29 +103,38 @@ def evidence_of(user: Any, number: int) -> dict[str, Any]:
         {
             "number": number,
             "note": UNTRUSTED,
-            "events": [
-                {
-                    "role": row.role,
-                    "signature": row.signature,
-                    "count": row.count,
-                    "nodes": f"{row.nodes} of {row.of_nodes}",
-                    "healthy_jobs_with_it": row.jobs_with_it,
-                    "untrusted": clip(row.example or row.template),
-                    "lines": [
-                        {
-                            "file": line.get("file"),
-                            "line": line.get("line"),
-                            "url": link(log_url(slug, attempt, str(line.get("file")), line.get("line"))),
-                        }
-                        for line in row.lines[:3]
-                        if line.get("file")
-                    ],
-                }
-                for row in findings_of(incident.diagnosis.report)[:30]
-            ],
+            "events": [_event(row, slug, attempt) for row in findings_of(incident.diagnosis.report)[:30]],
             "links": _links(incident),
         }
     )
+
+
+def _suspect(row: Any) -> dict[str, Any]:
+    return {
+        "name": row.entity,
+        "kind": row.kind,
+        "score": row.score,
+        "is_accused": row.is_accused,
+        "untrusted": [clip(text) for text in row.reasons[:3]],
+    }
+
+
+def _event(row: Any, slug: str, attempt: int) -> dict[str, Any]:
+    shown = [line for line in row.lines[:3] if line.get("file")]
+    return {
+        "role": row.role,
+        "signature": row.signature,
+        "count": row.count,
+        "nodes": f"{row.nodes} of {row.of_nodes}",
+        "healthy_jobs_with_it": row.jobs_with_it,
+        "untrusted": clip(row.example or row.template),
+        "lines": [_line(line, slug, attempt) for line in shown],
+    }
+
+
+def _line(line: Mapping[str, Any], slug: str, attempt: int) -> dict[str, Any]:
+    file, number = line.get("file"), line.get("line")
+    return {"file": file, "line": number, "url": link(log_url(slug, attempt, str(file), number))}
 
 
 def read_log(user: Any, job: str, file: str, *, attempt: int = 0, line: int = 1, lines: int = 60) -> dict[str, Any]:

@@ -44,17 +44,10 @@ def job_chart(productive: list[tuple[float, float]], started_at: float, ended_at
         ("since the start", metrics.ettr_cumulative, {"color": "#4f86c6", "dash": "solid"}),
         ("last hour", metrics.ettr_sliding, {"color": "#b9872f", "dash": "dot"}),
     )
-    data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": x,
-            "y": [ratio(productive, started_at, at) for at in moments],
-            "line": line,
-        }
-        for name, ratio, line in ratios
-    ]
+    data = []
+    for name, ratio, line in ratios:
+        y = [ratio(productive, started_at, at) for at in moments]
+        data.append({"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line})
     layout = _AXES | {
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
@@ -65,15 +58,7 @@ def job_chart(productive: list[tuple[float, float]], started_at: float, ended_at
 def families_chart(families: list[tuple[str, Points]]) -> dict[str, Any]:
     """A line for each of the first families: (name, its ratio by day); gaps where no job ran."""
     data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name or "no family stated",
-            "x": [at.strftime("%Y-%m-%dT%H:%M:%S") for at, _ in points],
-            "y": [None if value is None else round(value, 4) for _, value in points],
-            "line": {"color": color, "dash": dash, "width": 1.5},
-            "hovertemplate": "%{y:.1%}<extra>%{fullData.name}</extra>",
-        }
+        _family_line(name, points, {"color": color, "dash": dash, "width": 1.5})
         for (name, points), (color, dash) in zip(families, _LINES, strict=False)
     ]
     layout = _AXES | {
@@ -82,6 +67,18 @@ def families_chart(families: list[tuple[str, Points]]) -> dict[str, Any]:
     }
     label = "Effective training time ratio of job families by day"
     return {"data": data, "layout": layout, "label": label}
+
+
+def _family_line(name: str, points: Points, line: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name or "no family stated",
+        "x": [at.strftime("%Y-%m-%dT%H:%M:%S") for at, _ in points],
+        "y": [None if value is None else round(value, 4) for _, value in points],
+        "line": line,
+        "hovertemplate": "%{y:.1%}<extra>%{fullData.name}</extra>",
+    }
 
 
 def fleet_chart(hours: Points) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 from typing import Any
 
@@ -129,6 +130,12 @@ def ranks_height(lanes: int) -> int:
     return max(220, min(560, 18 * lanes + 90))
 
 
+def _busy_shares(pipeline: list[float], data: list[float]) -> list[float | None]:
+    """Shares of time that one rank sent, for both ways together; None where nothing is known (below 0)."""
+    pairs = zip(pipeline, data, strict=True)
+    return [None if max(pair) < 0 else max(0, pair[0]) + max(0, pair[1]) for pair in pairs]
+
+
 def ranks_chart(
     view: dict[str, Any], marks: list[dict[str, Any]], found: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
@@ -142,12 +149,10 @@ def ranks_chart(
     if view["heat"]:
         heat = view["heat"]
         width = (view["t1"] - view["t0"]) / heat["columns"]
-        busy = [
-            [None if max(pair) < 0 else max(0, pair[0]) + max(0, pair[1]) for pair in zip(p, d, strict=True)]
-            for p, d in zip(heat["pp"], heat["dp"], strict=True)
-        ]
+        busy = list(map(_busy_shares, heat["pp"], heat["dp"]))
+        known = filter(None, itertools.chain.from_iterable(busy))
         # most of a step is computing: with a scale to 100 % the picture would be pale
-        busiest = max(_MIN_SHARE, max((cell or 0 for row in busy for cell in row), default=0))
+        busiest = max([_MIN_SHARE, *known])
         notes.append(
             {
                 "text": f"full colour: sending {busiest:.0f}{PER_CENT} of the time",
@@ -208,7 +213,10 @@ def ranks_chart(
                 "marker": {"color": _SLOW, "symbol": "triangle-up", "size": 9},
             }
         )
-        shapes += [_box(row, lane) for row in found for lane in (row["lanes"] or [None])][:MAX_BOXES]
+        boxes: list[dict[str, Any]] = []
+        for row in found:
+            boxes += [_box(row, lane) for lane in row["lanes"] or [None]]
+        shapes += boxes[:MAX_BOXES]
     ticks = list(range(0, len(names), max(1, len(names) // 16)))
     layout = {
         "barmode": "overlay",

@@ -23,7 +23,7 @@ def ports_chart(view: dict[str, Any]) -> dict[str, Any]:
             "type": "heatmap",
             "x": [iso(t) for t in view["times"]],
             "y": list(range(len(names))),
-            "z": [[None if v is None else round(v / 1e9, 2) for v in row] for row in view["bps"]],
+            "z": [_in_gigabits(row) for row in view["bps"]],
             "text": [[name] * len(view["times"]) for name in names] if len(names) * len(view["times"]) < 5000 else None,
             "zmin": 0,
             "colorscale": [[0, "rgba(128,140,160,0.10)"], [0.5, "#4f86c6"], [1, "#c2574f"]],
@@ -49,21 +49,26 @@ def ports_chart(view: dict[str, Any]) -> dict[str, Any]:
     return {"data": data, "layout": layout, "label": f"Traffic of {len(names)} ports over time"}
 
 
+def _in_gigabits(row: list[float | None]) -> list[float | None]:
+    return [None if bits is None else round(bits / 1e9, 2) for bits in row]
+
+
 def port_chart(name: str, lines: dict[str, list[float]]) -> dict[str, Any]:
     """One port's traffic in and out over time, in Gb/s."""
     x = [iso(t) for t in lines["times"]]
-    data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": title,
-            "x": x,
-            "y": [round(v / 1e9, 3) for v in lines[column]],
-            "line": {"color": colour, "width": 1.3, "dash": dash},
-            "hovertemplate": f"%{{y}} Gb/s {title}<extra></extra>",
-        }
-        for title, column, colour, dash in (("in", "in_bps", _IN, "solid"), ("out", "out_bps", _OUT, "dot"))
-    ]
+    data = []
+    for title, column, colour, dash in (("in", "in_bps", _IN, "solid"), ("out", "out_bps", _OUT, "dot")):
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": title,
+                "x": x,
+                "y": [round(v / 1e9, 3) for v in lines[column]],
+                "line": {"color": colour, "width": 1.3, "dash": dash},
+                "hovertemplate": f"%{{y}} Gb/s {title}<extra></extra>",
+            }
+        )
     layout = {
         "xaxis": {"type": "date"},
         "yaxis": {"title": {"text": "Gb/s"}, "rangemode": "tozero"},

@@ -73,21 +73,29 @@ def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], 
         weeks.append(str(week))
         values.append(value)
     known = [name for name in _CATEGORY_LOOKS if name in parts]
-    data = [
-        _bar(
-            _CATEGORY_LOOKS.get(name, _CATEGORY_LOOKS["unknown"]),
-            x=parts[name][0],
-            y=parts[name][1],
-            width=_BAR_MS,
-            name=name,
-            customdata=[links.get((week, name), "") for week in parts[name][0]],
-            hovertemplate=f"week of %{{x}}<br>{name}: %{{y:,}}<extra></extra>",
-        )
-        for name in [*known, *sorted(parts.keys() - set(known))]
-    ]
+    data = []
+    for name in [*known, *sorted(parts.keys() - set(known))]:
+        weeks, values = parts[name]
+        look = _CATEGORY_LOOKS.get(name, _CATEGORY_LOOKS["unknown"])
+        data.append(_week_bars(look, name, name, weeks, values, links))
     title = "GPU-hours lost" if measure == "gpu_hours" else "incidents"
     axis = {"title": {"text": title}, "rangemode": "tozero"}
     return _figure(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)
+
+
+def _week_bars(
+    look: Any, key: str, title: str, weeks: list[str], values: list[float], links: dict[tuple[str, str], str]
+) -> Any:
+    """A bar for each week. ``links`` maps (week, ``key``) to the list that a bar opens."""
+    return _bar(
+        look,
+        x=weeks,
+        y=values,
+        width=_BAR_MS,
+        name=title,
+        customdata=[links.get((week, key), "") for week in weeks],
+        hovertemplate=f"week of %{{x}}<br>{title}: %{{y:,}}<extra></extra>",
+    )
 
 
 def _mondays(weeks: Iterable[date]) -> dict[str, Any]:
@@ -156,18 +164,10 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
 def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> dict[str, Any]:
     """Results of the machine's verdicts, week by week."""
     weeks = [str(week) for week in frame.week]
+    shown = {name: title for name, title in _VERDICT_TITLES.items() if name != "unnamed" or frame[name].any()}
     data = [
-        _bar(
-            _VERDICT_LOOKS[name],
-            x=weeks,
-            y=frame[name].tolist(),
-            width=_BAR_MS,
-            name=title,
-            customdata=[links.get((week, name), "") for week in weeks],
-            hovertemplate=f"week of %{{x}}<br>{title}: %{{y:,}}<extra></extra>",
-        )
-        for name, title in _VERDICT_TITLES.items()
-        if name != "unnamed" or frame[name].any()
+        _week_bars(_VERDICT_LOOKS[name], name, title, weeks, frame[name].tolist(), links)
+        for name, title in shown.items()
     ]
     axis = {"rangemode": "tozero", "title": {"text": "incidents"}}
     return _figure(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)

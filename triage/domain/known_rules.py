@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ class Wanted:
 @cache
 def known_rules() -> tuple[KnownRule, ...]:
     """All rules in the order in which they are tried, each followed by its codes."""
-    return tuple(row for rule in signatures.builtin() for row in _rows(rule))
+    return tuple(itertools.chain.from_iterable(map(_rows, signatures.builtin())))
 
 
 def areas() -> list[tuple[str, int]]:
@@ -66,7 +67,7 @@ def areas() -> list[tuple[str, int]]:
 
 def categories() -> list[str]:
     """Ids of domains and categories that rules name."""
-    named = {name for row in known_rules() for name in row.categories}
+    named = set(itertools.chain.from_iterable(row.categories for row in known_rules()))
     domains = {name.partition(".")[0] for name in named}
     return [node.id for node in taxonomy.load() if node.id in named | domains]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -62,14 +63,15 @@ def _hit(document: Document, section: Section, words: list[str]) -> Hit | None:
         if not (count or is_in_heading or is_in_title):
             return None
         score += 20 * is_in_heading + 5 * is_in_title + min(count, 4)
-    if not any(word in heading or any(word in passage for passage in passages) for word in words):
+    said = "\n".join([heading, *passages])
+    if not any(word in said for word in words):
         return None  # its title alone: the document's first section is enough
     return Hit(document, section.heading, _excerpt(section.passages, words), score)
 
 
 def _excerpt(passages: list[str], words: list[str]) -> SafeString:
     """The sentence with most of the words, which are marked."""
-    sentences = (sentence for passage in passages for sentence in _SENTENCE_END.split(passage))
+    sentences = itertools.chain.from_iterable(map(_SENTENCE_END.split, passages))
     best = max(sentences, key=lambda sentence: sum(word in sentence.casefold() for word in words), default="")
     return marked(_around(best.strip(), words), words)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -34,7 +35,7 @@ class Query:
     @property
     def leaves(self) -> tuple[Term, ...]:
         """Every term, including those in brackets."""
-        return tuple(leaf for item in self.terms for leaf in item.leaves)
+        return tuple(itertools.chain.from_iterable(item.leaves for item in self.terms))
 
     @property
     def is_personal(self) -> bool:
@@ -42,7 +43,7 @@ class Query:
         return "me" in self._values_of("assignee") or "mine" in self._values_of("is")
 
     def _values_of(self, key: str) -> set[str]:
-        return {value for term in self.leaves if term.key == key for value in term.values}
+        return set(itertools.chain.from_iterable(term.values for term in self.leaves if term.key == key))
 
     def condition(self, *, user: Any = None, now: datetime | None = None) -> Q:
         """All items joined by *and*, for Incident."""
@@ -71,12 +72,8 @@ class Query:
 
     def values(self, key: str) -> frozenset[str]:
         """The requested (not excluded) values of ``key``, independent of the other terms."""
-        return frozenset(
-            value
-            for term in self.terms
-            if isinstance(term, Term) and term.key == key and not term.is_negated
-            for value in term.values
-        )
+        plain = [term for term in self.terms if isinstance(term, Term) and term.key == key and not term.is_negated]
+        return frozenset(itertools.chain.from_iterable(term.values for term in plain))
 
     def without(self, key: str) -> Query:
         """The query without the terms of ``key`` outside brackets."""
@@ -98,12 +95,14 @@ class Query:
         return Query(tuple(_replace_term(item, term, replace(term, values=values)) for item in self.terms))
 
 
+def _replace_in_row(row: tuple[Any, ...], old: Term, new: Term) -> tuple[Any, ...]:
+    return tuple(_replace_term(one, old, new) for one in row)
+
+
 def _replace_term(item: Item, old: Term, new: Term) -> Item:
     if isinstance(item, Term):
         return new if item == old else item
-    return replace(
-        item, alternatives=tuple(tuple(_replace_term(one, old, new) for one in row) for row in item.alternatives)
-    )
+    return replace(item, alternatives=tuple(_replace_in_row(row, old, new) for row in item.alternatives))
 
 
 def _condition_of_all(items: tuple[Item, ...], asker: Asker) -> Q:
@@ -178,7 +177,8 @@ def parse(text: str) -> Query:
     if len(query.leaves) > MAX_TERMS:
         count = len(query.leaves)
         raise SearchError(f"The search has {count} terms, at most {MAX_TERMS} are allowed: leave some out.")
-    weight = sum(1 + value.count("*") for term in query.leaves for value in term.values)
+    values = itertools.chain.from_iterable(term.values for term in query.leaves)
+    weight = sum(1 + value.count("*") for value in values)
     if weight > MAX_WEIGHT:
         raise SearchError(
             f"The search has {weight} values and stars, at most {MAX_WEIGHT} are allowed: leave some out."

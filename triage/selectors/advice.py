@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -197,7 +198,7 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
     rows: list[Eviction] = []
     for candidate in (stacks.get("candidates") or [])[:MAX_CANDIDATES]:
         groups = list(candidate.get("groups") or [])
-        ranks = [rank for group in groups for rank in unfold(group)]
+        ranks = list(itertools.chain.from_iterable(map(unfold, groups)))
         if len(ranks) < int(candidate.get("ranks") or 0):  # the report names only the first groups of a long union
             continue
         kind = str(candidate.get("kind") or "").upper()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
 from itertools import groupby
@@ -182,7 +183,7 @@ def captures_attached(job: Job) -> list[Activity]:
     one.
     """
     acts = Activity.objects.filter(job=job, kind="capture_attached").select_related("actor").order_by("-pk")
-    brought = {pk for act in acts for pk in act.data.get("artifacts") or []}
+    brought = set(itertools.chain.from_iterable(act.data.get("artifacts") or [] for act in acts))
     if not brought:
         return []
     left = set(Artifact.objects.filter(attempt__job=job, pk__in=brought).values_list("pk", flat=True))
@@ -201,12 +202,7 @@ def ranks_view(
     first, last = (t0 if t0 is not None else whole[0]), (t1 if t1 is not None else whole[1])
     if last <= first:
         first, last = whole
-    marks = [
-        {"t": mark["t"], "text": f"{lane.get('node') or ''} {mark.get('event') or ''}"}
-        for lane in (diagnosis.timeline or {}).get("lanes") or []
-        for mark in lane.get("marks") or []
-        if mark.get("role") == "root" and first <= mark["t"] <= last
-    ]
+    marks = _root_marks(diagnosis.timeline or {}, first, last)
     view = timeline_view(table, first, last)
     slow = _slow_in_window(job, view["lanes"], first, last)
     names = job.get("names") or {}
@@ -216,19 +212,25 @@ def ranks_view(
     return {**chart, "whole": [whole[0] * 1000, whole[1] * 1000], "spent_ms": spent_ms}
 
 
+def _root_marks(timeline: dict[str, Any], first: float, last: float) -> list[dict[str, Any]]:
+    """The log's root events between two times."""
+    found = []
+    for lane in timeline.get("lanes") or []:
+        node = lane.get("node") or ""
+        roots = [mark for mark in lane.get("marks") or [] if mark.get("role") == "root"]
+        inside = [mark for mark in roots if first <= mark["t"] <= last]
+        found += [{"t": mark["t"], "text": f"{node} {mark.get('event') or ''}"} for mark in inside]
+    return found
+
+
 def _slow_in_window(job: dict[str, Any], lanes: list[str], t0: float, t1: float) -> list[dict[str, Any]]:
     """What was slow in a window: groups on the lanes of their culprits, then runs of slow steps on all lanes."""
     number = {name: n for n, name in enumerate(lanes)}
-    slow = [
-        {
-            "t0": row["t0"],
-            "t1": row["t1"],
-            "text": row.get("reason", ""),
-            "lanes": sorted({number[name] for name in row.get("culprits") or [] if name in number}),
-        }
-        for row in job.get("diagnoses") or []
-        if row["kind"] == "slow_group" and row["t0"] < t1 and row["t1"] > t0
-    ]
+    slow = []
+    for row in job.get("diagnoses") or []:
+        if row["kind"] == "slow_group" and row["t0"] < t1 and row["t1"] > t0:
+            shown = {number[name] for name in row.get("culprits") or [] if name in number}
+            slow.append({"t0": row["t0"], "t1": row["t1"], "text": row.get("reason", ""), "lanes": sorted(shown)})
     steps = enumerate(job.get("steps") or [], 1)
     for is_slow, run in groupby(steps, key=lambda item: bool(item[1].get("slow"))):
         if is_slow:

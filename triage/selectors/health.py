@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from datetime import datetime, timedelta
 from typing import Any
@@ -53,8 +54,8 @@ def metrics_lines() -> list[str]:
     waits = Delivery.objects.filter(may_send, state=Delivery.State.WAITING, due_at__lte=now)
     notify = waits.aggregate(n=Count("pk"), oldest=Min("due_at"))
     runs = Run.objects.order_by().values_list("kind", "is_long", "state")
-    counts = {(queue, state): 0 for queue in ("diagnose", "parse") for state in Run.State.values}
-    lanes = {(lane, state): 0 for lane in _LANES.values() for state in (Run.State.QUEUED, Run.State.RUNNING)}
+    counts = dict.fromkeys(itertools.product(("diagnose", "parse"), Run.State.values), 0)
+    lanes = dict.fromkeys(itertools.product(_LANES.values(), (Run.State.QUEUED, Run.State.RUNNING)), 0)
     oldest = {"diagnose": None, "notify": notify["oldest"], "parse": None}
     waits_since: dict[str, datetime | None] = dict.fromkeys(_LANES.values())
     for kind, is_long, state, count, since in runs.annotate(n=Count("pk"), oldest=Min("created_at")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
@@ -115,7 +116,8 @@ class IncidentView:
     def names(self) -> list[str]:
         """What may be named instead of a suspect: those that were ranked, then every node that the evidence names."""
         ranked = [one.row.entity for one in (*self.suspects, *self.others)]
-        return list(dict.fromkeys([*ranked, *sorted({name for row in self.findings for name in row.node_names})]))
+        mentioned = set(itertools.chain.from_iterable(row.node_names for row in self.findings))
+        return list(dict.fromkeys([*ranked, *sorted(mentioned)]))
 
     @property
     def standing_accused(self) -> list[str]:

@@ -6,6 +6,7 @@ are read by range.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -142,13 +143,9 @@ def evidence_lines(artifact: Artifact) -> list[int]:
     """Numbers of the lines that the latest diagnosis names in this artifact, sorted."""
     diagnosis = Diagnosis.objects.filter(attempt=artifact.attempt_id).defer("timeline").first()
     logs = (diagnosis.report.get("logs") or {}) if diagnosis else {}
-    numbers = {
-        ref.get("line")
-        for event in logs.get("events") or []
-        if event.get("role") in ("root", "cascade", "confirmation")
-        for ref in event.get("lines") or []
-        if ref.get("file") == artifact.path
-    }
+    told = [event for event in logs.get("events") or [] if event.get("role") in ("root", "cascade", "confirmation")]
+    references = itertools.chain.from_iterable(event.get("lines") or [] for event in told)
+    numbers = {reference.get("line") for reference in references if reference.get("file") == artifact.path}
     return sorted(number for number in numbers if isinstance(number, int))
 
 
@@ -233,7 +230,9 @@ def _fold_rows(
         .to_dicts()
     )
     folds = {run["line"][0]: run for run in runs if len(run["line"]) >= _MIN_FOLDED}
-    numbers = [no for run in runs for no in (run["line"][:1] if run["line"][0] in folds else run["line"])]
+    numbers: list[int] = []
+    for run in runs:
+        numbers += run["line"][:1] if run["line"][0] in folds else run["line"]
     if not numbers:
         return [], artifact.lines
     first, last = numbers[0], numbers[:count][-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +53,8 @@ def stacks_view(report: dict[str, Any], *, words: str, link: Callable[[str, int]
     groups.sort(key=lambda group: not group["is_suspect"])
     rows = stacks.get("icicle") or []
     if search_words:
-        rows = _branch(rows, {rank for group in groups for rank in group["ranks"]})
+        found = set(itertools.chain.from_iterable(group["ranks"] for group in groups))
+        rows = _branch(rows, found)
     machines = {row["rank"]: str(row["node"]) for row in dumps if row.get("node")}
     chart = None
     if len(rows) > 1:

@@ -242,14 +242,12 @@ def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tu
 
 
 def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
-    groups = [
-        (week, category.partition(".")[0], Sums(*values))
-        for week, cells in weeks.items()
-        for category, values in cells.items()
-    ]
-    rows = [
-        (week, category, sums.incidents, sums.gpu_hours if sums.priced else None) for week, category, sums in groups
-    ]
+    rows = []
+    for week, by_category in weeks.items():
+        for category, values in by_category.items():
+            sums = Sums(*values)
+            gpu_hours = sums.gpu_hours if sums.priced else None
+            rows.append((week, category.partition(".")[0], sums.incidents, gpu_hours))
     frame = _frame(rows, ["week", "category", "incidents", "gpu_hours"])
     return _round_columns(frame.groupby(["week", "category"], as_index=False).sum(min_count=1)) if len(frame) else frame
 

@@ -5,6 +5,7 @@ Pure: no query, no clock, no address. The constants below limit the size for eve
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,10 +90,13 @@ class Strip:
     def key(self) -> tuple[tuple[str, str], ...]:
         """A kind and the names of all marks of its colour, for each colour of the picture."""
         shown = {mark.what: mark.name for mark in self.marks}
-        named = {what for colour in _COLOURS for what in colour}
-        colours = [*_COLOURS, tuple(what for what in shown if what not in named)]
-        groups = [[what for what in colour if what in shown] for colour in colours]
-        return tuple((kinds[0], ", ".join(shown[what] for what in kinds)) for kinds in groups if kinds)
+        named = set(itertools.chain.from_iterable(_COLOURS))
+        rows = []
+        for colour in (*_COLOURS, tuple(what for what in shown if what not in named)):
+            kinds = [what for what in colour if what in shown]
+            if kinds:
+                rows.append((kinds[0], ", ".join(map(shown.__getitem__, kinds))))
+        return tuple(rows)
 
     @property
     def unstamped(self) -> tuple[Entry, ...]:
@@ -147,18 +151,16 @@ def tracks_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     strip = strip_of(report)
     if strip is None:
         return []
-    rows = [
-        {
-            "name": lane.name,
-            "marks": [
-                {"t": e.at, "until": e.until, "name": e.name, "text": e.text}
-                for e in strip.marks
-                if lane.y <= e.y < lane.y + lane.height
-            ],
-        }
-        for lane in strip.lanes
-    ]
-    return [row for row in rows if row["marks"]]
+    rows = []
+    for lane in strip.lanes:
+        marks = [mark for mark in strip.marks if lane.y <= mark.y < lane.y + lane.height]
+        if marks:
+            rows.append({"name": lane.name, "marks": [_exported(mark) for mark in marks]})
+    return rows
+
+
+def _exported(mark: Entry) -> dict[str, Any]:
+    return {"t": mark.at, "until": mark.until, "name": mark.name, "text": mark.text}
 
 
 def _is_anomaly(entry: Entry, conclusion: Mapping[str, Any]) -> bool:
@@ -202,9 +204,9 @@ def _lanes(report: Mapping[str, Any], conclusion: Mapping[str, Any], entries: Se
     own_lanes = list(lanes_by_name.values())[:MAX_LANES]
     named = {lane.name for lane in own_lanes}
     beyond = {lane.name for lane in list(lanes_by_name.values())[MAX_LANES:] if lane.kind == "node"}
-    others = beyond | {
-        n for e in entries for part in (e, *e.more) for n in part.nodes if n not in named and not is_rank(n)
-    }
+    parts = itertools.chain.from_iterable((entry, *entry.more) for entry in entries)
+    mentioned = set(itertools.chain.from_iterable(part.nodes for part in parts))
+    others = beyond | {name for name in mentioned - named if not is_rank(name)}
     total = node_count_of(dict(report)) or 0
     count = max(len(others), total - sum(lane.kind == "node" for lane in own_lanes))
     lanes = [Lane("job", "job"), *own_lanes]
@@ -278,7 +280,8 @@ def _place_names(marks: Sequence[Entry]) -> list[Entry]:
 
 def _seen_places(conclusion: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Where it was seen, except what the suspects' own reasons say: one row per reason."""
-    reasons = {str(r) for row in conclusion.get("fault") or () for r in row.get("reasons") or ()}
+    stated = itertools.chain.from_iterable(row.get("reasons") or () for row in conclusion.get("fault") or ())
+    reasons = set(map(str, stated))
     by: dict[str, list[str]] = {}
     for row in conclusion.get("seen") or ():
         why = str(row.get("why") or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -230,7 +231,7 @@ def _group(rows: Sequence[Entry]) -> Entry:
     last, lead = max((t for t in ends if t is not None), default=None), rows[0]
     # of a heading and the lines below it, a line says more
     spokesman = next((e for e in rows if not e.text.endswith(":")), lead)
-    nodes = tuple(dict.fromkeys(name for e in rows for name in e.nodes))
+    nodes = tuple(dict.fromkeys(itertools.chain.from_iterable(row.nodes for row in rows)))
     until = last if lead.at is not None and last is not None and last > lead.at else None
     names = [name for name in nodes if not name.startswith("rank ")] or list(nodes)
     more = tuple(e for e in rows if e is not spokesman)

@@ -67,9 +67,9 @@ def node_ticket_payload(node: Node, *, now: datetime) -> dict[str, Any]:
     accusations = list(standing_accusations(node)[:_MAX_INCIDENTS])
     reports = [(accusation.incident, _report(accusation.incident)) for accusation in accusations[:_MAX_REPORTS]]
     advice = [standing_advice(incident) for incident, _ in reports]
-    lines = [
-        f"#{accusation.pk} {line}" for accusation, report in reports for line in quoted_evidence(report, node=node.name)
-    ]
+    lines: list[str] = []
+    for accusation, report in reports:
+        lines += [f"#{accusation.pk} {line}" for line in quoted_evidence(report, node=node.name)]
     node_data = {
         **node_payload(node),
         "drained_at": node.drained_at.isoformat() if node.drained_at else None,

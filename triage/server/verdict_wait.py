@@ -57,8 +57,10 @@ class Waiting:
             except Exception:
                 log.exception("it is not known which jobs are diagnosed: the next look asks again")
                 continue
-            for end in [end for job in jobs if job not in busy for end in self._ends.get(job, ())]:
-                end.set()
+            for job in jobs:
+                if job not in busy:
+                    for end in tuple(self._ends.get(job, ())):
+                        end.set()
 
 
 async def _gone(receive: Receive) -> None:

@@ -298,8 +298,11 @@ def _stored_references(route: Route, deliveries: Sequence[Delivery]) -> dict[Abo
             ids.setdefault(row.about[0], set()).add(row.about[1])
     if ALL[route.kind].is_program:
         return {}
-    rows = [row for name, pks in ids.items() for row in Reference.objects.filter(route=route, **{f"{name}__in": pks})]
-    return {row.about: row.data for row in rows if row.about is not None}
+    stored: dict[About, dict[str, Any]] = {}
+    for name, pks in ids.items():
+        rows = Reference.objects.filter(route=route, **{f"{name}__in": pks})
+        stored |= {row.about: row.data for row in rows if row.about is not None}
+    return stored
 
 
 def _stop_reasons(route: Route, deliveries: Sequence[Delivery]) -> dict[Any, str]:
@@ -307,6 +310,7 @@ def _stop_reasons(route: Route, deliveries: Sequence[Delivery]) -> dict[Any, str
     without_pings = [row for row in deliveries if row.event != PING]
     if not route.is_active:
         return dict.fromkeys((row.pk for row in without_pings), "The route was switched off before this could be sent.")
-    allowed = {cluster: may_receive(route, cluster) for cluster in {row.cluster_id for row in without_pings}}
+    clusters = {row.cluster_id for row in without_pings}
+    allowed = {cluster: may_receive(route, cluster) for cluster in clusters}
     why = "The route's keeper has no access to this any more: it was not sent."
     return {row.pk: why for row in without_pings if not allowed[row.cluster_id]}

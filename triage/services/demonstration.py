@@ -7,6 +7,7 @@ The history is stored as real incidents, so that every page shows it. Its own cl
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from datetime import datetime
 from typing import Any
@@ -57,7 +58,7 @@ def history_load(*, now: datetime | None = None) -> int:
     nodes = {node.name: node for node in cluster.nodes.all()}
     synthetic = list(history(now))
     jobs = Job.objects.bulk_create(_job(plan, cluster) for plan in synthetic)
-    launches = [launch for plan in synthetic for launch in plan.launches]
+    launches = list(itertools.chain.from_iterable(plan.launches for plan in synthetic))
     attempts = Attempt.objects.bulk_create(
         _attempt(job, number, launch, nodes=plan.park.nodes)
         for job, plan in zip(jobs, synthetic, strict=True)

@@ -129,25 +129,17 @@ def _incident_write(
     incident.save()
     incident.findings.all().delete()
     incident.suspects.all().delete()
-    Finding.objects.bulk_create(
-        Finding(incident=incident, position=n, **{name: getattr(row, name) for name in _FINDING_COLUMNS})
-        for n, row in enumerate(facts.findings)
-    )
-    known = {
-        node.name: node
-        for node in Node.objects.filter(cluster=job.cluster, name__in=[row.entity for row in facts.suspects])
-    }
+    Finding.objects.bulk_create(_finding(incident, n, row) for n, row in enumerate(facts.findings))
+    names = [row.entity for row in facts.suspects]
+    nodes = {node.name: node for node in Node.objects.filter(cluster=job.cluster, name__in=names)}
     words = standing.suspect_words(decisions)
-    Suspect.objects.bulk_create(
-        Suspect(
-            incident=incident,
-            position=n,
-            word=words.get(row.entity, ""),
-            node=known.get(row.entity) if row.kind == "node" else None,
-            **{name: getattr(row, name) for name in row.__slots__},
-        )
-        for n, row in enumerate(facts.suspects)
-    )
+    suspects = []
+    for n, row in enumerate(facts.suspects):
+        node = nodes.get(row.entity) if row.kind == "node" else None
+        columns = {name: getattr(row, name) for name in row.__slots__}
+        word = words.get(row.entity, "")
+        suspects.append(Suspect(incident=incident, position=n, word=word, node=node, **columns))
+    Suspect.objects.bulk_create(suspects)
     search_entry_write(incident=incident, job=job, facts=facts)
     if incident.regressed_from_id and is_new_fingerprint:
         Activity.objects.create(
@@ -157,6 +149,11 @@ def _incident_write(
             data={"before": incident.regressed_from_id, "subject": facts.fingerprint},
         )
     return incident
+
+
+def _finding(incident: Incident, position: int, row: Any) -> Finding:
+    columns = {name: getattr(row, name) for name in _FINDING_COLUMNS}
+    return Finding(incident=incident, position=position, **columns)
 
 
 def _fingerprint_follow(incident: Incident, *, is_new: bool) -> None:

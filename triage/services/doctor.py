@@ -6,6 +6,7 @@ text, so that one broken part hides no other.
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import shutil
@@ -109,7 +110,7 @@ def workers() -> Finding:
     idle = list(QUEUES)
     for timeout_s in ANSWER_S:
         queues_by_worker |= current_app.control.inspect(timeout=timeout_s).active_queues() or {}
-        served = {row["name"] for rows in queues_by_worker.values() for row in rows}
+        served = {row["name"] for row in itertools.chain.from_iterable(queues_by_worker.values())}
         if not (idle := [name for name in QUEUES if name not in served]):
             break
     if idle:

@@ -32,17 +32,13 @@ def records_confirmed() -> list[Record]:
     roots = Finding.objects.filter(role="root", incident__in=[row[0] for row in rows]).order_by("incident", "position")
     for incident, template, signature in roots.values_list("incident", "template", "signature"):
         templates.setdefault(incident, []).append((template, signature))
-    return [
-        Record(
-            templates=tuple(text for text, _ in templates[number]),
-            category=standing,
-            rules=tuple(rule or None for _, rule in templates[number]),
-            confidence=confidence,
-            was_right=category == standing,
-        )
-        for number, category, standing, confidence in sorted(rows)
-        if number in templates
-    ]
+    records = []
+    for number, category, standing, confidence in sorted(rows):
+        if number in templates:
+            texts, rules = zip(*templates[number], strict=True)
+            named = tuple(rule or None for rule in rules)
+            records.append(Record(texts, standing, named, confidence, was_right=category == standing))
+    return records
 
 
 def _judged_incidents() -> QuerySet[Incident]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ def queue(request: HttpRequest) -> HttpResponse:
     context = {"nav": "queue", "sections": sections, "total": sum(len(rows) for _, rows in sections)}
     context["limit"] = QUEUE_SIZE
     context["is_new"] = SimpleLazyObject(lambda: not jobs_visible_to(request.user).exists())
-    context |= _demonstration_notice(request, [row for _, rows in sections for row in rows])
+    context |= _demonstration_notice(request, list(itertools.chain.from_iterable(rows for _, rows in sections)))
     return render(request, "triage/queue.html", context)
 
 

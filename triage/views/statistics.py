@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -227,11 +228,8 @@ class _Links:
             "unnamed": "machine:unknown !is:[unreviewed,inconclusive] !is:imported",
             "awaiting": "is:[unreviewed,inconclusive] !is:imported",
         }
-        return {
-            (str(week), name): self._to(self._week(week), term, has_period=False)
-            for week in self.statistics.verdicts.week
-            for name, term in terms.items()
-        }
+        pairs = itertools.product(self.statistics.verdicts.week, terms)
+        return {(str(week), name): self._to(self._week(week), terms[name], has_period=False) for week, name in pairs}
 
     def bins(self) -> list[str]:
         """The judged incidents of each bin of confidence."""
