@@ -50,7 +50,7 @@ class Flows:
     path: Ints32
     control: Bools
     empty: Bools
-    disk: pieces.Disk | None = field(default=None, kw_only=True)
+    disk: pieces.Disk | None = field(default=None, kw_only=True, repr=False)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -189,6 +189,7 @@ def join_group(parts: Group) -> tuple[Ints | Ints32, Flows]:
     return np.concatenate([own for own, _ in parts]), Flows(*map(np.concatenate, columns))
 
 
+@packable
 @dataclass(frozen=True, slots=True)
 class Place:
     """The place of an address in the inventory; empty strings if unknown. ``ranks``: those of its machine."""
@@ -199,6 +200,7 @@ class Place:
     ranks: tuple[int, ...] = ()
 
 
+@packable
 @dataclass(frozen=True, slots=True)
 class Offset:
     """One collector's clock against the others' median; ``exact`` if it comes from a common ring (see ``clocks``)."""
@@ -208,6 +210,7 @@ class Offset:
     exact: bool
 
 
+@packable
 @dataclass(slots=True)
 class Capture:
     """Records, names and their places. ``t0`` seconds UTC of ``Flows`` time zero."""

@@ -1,4 +1,4 @@
-"""Arguments and answers of partition functions as bytes: numbers, text, lists, arrays, tables, some classes.
+"""Arguments and answers of partition functions as bytes: numbers, text, lists, sets, arrays, tables, some classes.
 
 Nothing that is unpacked can run code: a text in JSON says how the values lie in the bytes after it. Arrays that are in
 a file of the analysis's folder are named by file and place, not copied.
@@ -25,7 +25,9 @@ _classes: Final[dict[str, type]] = {}
 
 
 def packable[T: type](kind: T) -> T:
-    """Marks a dataclass whose values may be packed; of a field ``disk`` nothing is sent."""
+    """Marks a dataclass whose values may be packed. Fields without ``repr`` are not sent; whoever does a part gets its
+    own ``disk``.
+    """
     _classes[kind.__name__] = kind
     return kind
 
@@ -49,6 +51,10 @@ def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> byte
             return one.item()
         if isinstance(one, list | tuple):
             return {"list" if isinstance(one, list) else "tuple": [told(x) for x in one]}
+        if isinstance(one, frozenset):
+            return {"set": [told(x) for x in sorted(one)]}
+        if isinstance(one, dict):
+            return {"dict": [[told(key), told(x)] for key, x in one.items()]}
         if isinstance(one, np.ndarray):
             return _array(np.ascontiguousarray(one))
         if isinstance(one, pl.DataFrame):
@@ -56,7 +62,7 @@ def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> byte
             one.write_ipc_stream(out)
             return {"table": add(out.getvalue())}
         if type(one).__name__ in _classes:
-            names = [f.name for f in dataclasses.fields(one) if f.name != "disk"]
+            names = [f.name for f in dataclasses.fields(one) if f.repr]
             return {"class": type(one).__name__, "of": {name: told(getattr(one, name)) for name in names}}
         raise TypeError(f"{type(one).__name__} cannot be sent")
 
@@ -85,8 +91,15 @@ def unpack(data: bytes, disk: Disk) -> Any:
                 return [value(x) for x in one["list"]]
             if "tuple" in one:
                 return tuple(value(x) for x in one["tuple"])
+            if "set" in one:
+                return frozenset(value(x) for x in one["set"])
+            if "dict" in one:
+                return {value(key): value(x) for key, x in one["dict"]}
             if "class" in one:
-                return _classes[one["class"]](**{name: value(x) for name, x in one["of"].items()})
+                kind = _classes[one["class"]]
+                has_disk = any(f.name == "disk" for f in dataclasses.fields(kind))
+                own = {"disk": disk} if has_disk and disk.runner is None else {}
+                return kind(**own, **{name: value(x) for name, x in one["of"].items()})
             if "table" in one:
                 at, size = one["table"]
                 return pl.read_ipc_stream(data[begin + at : begin + at + size])

@@ -19,6 +19,7 @@ import polars as pl
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import components, members_of
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, pair_key, sender_values
+from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.edges import MAX_TINY_SHARE, edges_of, one_way, without_hubs, without_strangers
 
@@ -76,6 +77,7 @@ MIN_SHARED_BYTES = 0.2
 SAMPLE_RECORDS = 300_000
 
 
+@packable
 @dataclass(frozen=True, slots=True)
 class JobFlows:
     """One recognised job: its addresses (ids, sorted; without reduction points of switches) and its own records."""

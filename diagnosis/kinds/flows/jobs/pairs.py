@@ -24,6 +24,7 @@ import polars as pl
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import Load, components, idle_gaps
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, Ints32, pair_key
+from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pair_shapes import find_chords, in_clique
@@ -49,6 +50,7 @@ MIN_ANSWERED_SHARE = 0.7
 MIN_SIZE_SHARE = 0.1
 
 
+@packable
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Pairs a < b of one job with their type and the evidence for it; columns of equal length. ``extra_size``: the size

@@ -25,6 +25,7 @@ import polars as pl
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import components, members_of
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, distinct_sizes, sender_values
+from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
@@ -45,6 +46,7 @@ STATED_LOG_ODDS = 7.0
 MAX_FAMILIES = 8
 
 
+@packable
 @dataclass(slots=True)
 class Layout:
     """Sizes (None if the flows do not show them) and groups as sorted member ids; ``how``: sentences with the

@@ -19,6 +19,7 @@ from scipy.sparse.linalg import svds
 
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Floats
+from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.slow.slow_workers import shared_share
@@ -31,6 +32,7 @@ from diagnosis.plain import percent
 THRESHOLDS: Final = thresholds.of("moving")
 
 
+@packable
 @dataclass(frozen=True, slots=True)
 class UnevenWork:
     """The finding over the whole capture, which accuses nobody, and the seconds that each step

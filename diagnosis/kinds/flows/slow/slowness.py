@@ -21,6 +21,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
+from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.jobs.pairs import DP
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.steps.steps import Steps
@@ -34,6 +35,7 @@ LIMITS: Final = thresholds.limits("slowness")
 MAX_ROUNDS = 20
 
 
+@packable
 @dataclass(slots=True)
 class SlowReport:
     """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members

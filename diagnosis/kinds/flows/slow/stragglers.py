@@ -19,6 +19,7 @@ import numpy as np
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats
+from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.slow.delays import (
     EVIDENCE,
@@ -63,6 +64,7 @@ class Stretch:
         return self.steps[-1]
 
 
+@packable
 @dataclass(frozen=True, slots=True)
 class StragglerResult:
     """The result of :func:`find_stragglers`; ``shows_turns``: the records are fine enough to show who delayed the

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis.kinds.flows.capture.capture import Capture, Floats, Flows, Ints, sender_values
+from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import PP, Pairs
@@ -31,6 +32,7 @@ MIN_SLOW_FACTOR = 1.25
 MIN_UNEVEN_FACTOR = 1.25
 
 
+@packable
 @dataclass(frozen=True, slots=True)
 class StageTimes:
     """``seconds[node, step]`` a micro-batch's forward plus backward time, of a first stage forward

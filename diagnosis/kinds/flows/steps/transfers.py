@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Flows, Group, Ints, Ints32, join_group
+from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, PP, Pairs
@@ -24,6 +25,7 @@ from diagnosis.kinds.flows.steps.steps import Steps
 KIND: Final = pl.Enum([DP, PP])
 
 
+@packable
 @dataclass(frozen=True, slots=True)
 class Transfers:
     """``cells``: one row a unit (ring or pair number) and step: ``slow`` (the median over the collectives of the ring,

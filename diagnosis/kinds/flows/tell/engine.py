@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,44 +12,29 @@ from diagnosis import thresholds
 from diagnosis.inventory import Machine
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture, load_capture
-from diagnosis.kinds.flows.jobs.chapters import split_chapters
-from diagnosis.kinds.flows.jobs.clock_offsets import correct_clocks, merge_offsets
-from diagnosis.kinds.flows.jobs.grid import type_as_stated
+from diagnosis.kinds.flows.jobs.clock_offsets import merge_offsets
 from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
-from diagnosis.kinds.flows.jobs.pairs import classify_pairs, clocks_disagree
-from diagnosis.kinds.flows.jobs.parallelism import find_layout
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, statement_of
-from diagnosis.kinds.flows.slow.exactness import drop_unclear, exact_to_s
+from diagnosis.kinds.flows.slow.exactness import drop_unclear
 from diagnosis.kinds.flows.slow.lasting_slow import find_lasting_slowness
-from diagnosis.kinds.flows.slow.moving import find_uneven_work, that_stay
 from diagnosis.kinds.flows.slow.slow_reasons import explain
 from diagnosis.kinds.flows.slow.slow_stages import (
     lasting_slow_stages,
-    narrow_to_stage,
-    uneven_stages,
-    without_explained,
 )
-from diagnosis.kinds.flows.slow.slow_workers import slow_workers
 from diagnosis.kinds.flows.slow.slowness import (
     Episode,
     SlowReport,
-    late_members,
-    merge_findings,
     slow_steps,
     slow_transfers,
 )
-from diagnosis.kinds.flows.slow.stragglers import StragglerResult, drop_unexplained, find_stragglers, join_findings
-from diagnosis.kinds.flows.steps.closing import close_steps
-from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes, stage_times
-from diagnosis.kinds.flows.steps.planned import PLANNED, without_planned
-from diagnosis.kinds.flows.steps.rank_lanes import begin_rows
-from diagnosis.kinds.flows.steps.step_work import with_work
-from diagnosis.kinds.flows.steps.steps import Steps, find_steps
-from diagnosis.kinds.flows.steps.transfers import divide_by_unit, measure_transfers
+from diagnosis.kinds.flows.slow.stragglers import StragglerResult, drop_unexplained, join_findings
+from diagnosis.kinds.flows.steps.planned import PLANNED
+from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.windows import align_windows
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
 from diagnosis.kinds.flows.tell.contradictions import compare_stated
 from diagnosis.kinds.flows.tell.flow_report import capture_panel, describe, why_not_usable
+from diagnosis.kinds.flows.tell.one_job import analyse_each
 from diagnosis.kinds.flows.tell.overlapping import drop_double_views
 from diagnosis.kinds.flows.tell.ports import port_captures
 from diagnosis.kinds.flows.tell.report_rows import FlowReport
@@ -81,99 +65,37 @@ def analyse(
     recognition = recognise(capture)
     jobs: list[JobAnalysis] = []
     total = len(recognition.jobs)
-    for number, seen in enumerate(recognition.jobs):
+    known = [_stated_sizes(number, seen, capture, stated) for number, seen in enumerate(recognition.jobs)]
+    answers = analyse_each(recognition.jobs, known, capture, steps=steps, has_tables=has_tables, without=without)
+    for number in range(total):
         on_stage("flows", number, total)
-        parts = split_chapters(seen, capture) if steps else [seen]
-        names = [capture.machine(int(m)) for m in seen.members]
-        known = statement_of(stated, names, is_largest=number == 0)
-        found = [_analyse_job(part, capture, known, steps=steps, has_tables=has_tables) for part in parts]
-        if len(parts) > 1 and any(a.steps is None for a in found):
-            whole = _analyse_job(seen, capture, known, steps=steps, has_tables=has_tables)
-            found = [whole]  # not every part is a training job
-        jobs += [
-            a for a in found if a.steps is not None or len(a.job.flows) >= THRESHOLDS.part_records * len(capture.flows)
-        ]
+        for job in next(answers):
+            if job.steps is None and len(job.job.flows) < THRESHOLDS.part_records * len(capture.flows):
+                continue
+            jobs.append(job)
+            capture.clocks = merge_offsets(capture.clocks, job.offsets)
+            capture.notes += job.notes
     on_stage("flows", total, total)
-    fabric = _find_slowness(jobs, capture, without)
+    fabric = _find_slowness(jobs, capture)
     return jobs, fabric, recognition.background
 
 
-def _analyse_job(
-    seen: JobFlows, capture: Capture, stated: StatedLayout | None, *, steps: bool, has_tables: bool
-) -> JobAnalysis:
-    """Phases 2 and 3 of one job, on one clock."""
-    pairs = classify_pairs(seen, capture)
-    job, offsets = correct_clocks(seen, pairs, capture) if steps else (seen, [])
-    if offsets:
-        capture.clocks = merge_offsets(capture.clocks, offsets)
-        pairs = classify_pairs(job, capture)
-    known = {} if stated is None else stated.as_json()
-    shown, pairs = pairs, type_as_stated(pairs, job.flows, len(capture.names), known)
-    by_unit = divide_by_unit(job, pairs, capture) if steps else None
-    found = find_steps(job, pairs, capture) if steps else None
-    found = found and close_steps(found, job, pairs, capture)
-    found = found and with_work(found, job, pairs, capture)
-    if found is not None:
-        found, pauses = without_planned(found, job)
-        capture.notes += [pauses] if pauses else []
-    rows = begin_rows(job, pairs, found, capture) if found is not None and has_tables else None
-    layout = find_layout(job, pairs, capture, known)
-    if pairs.type != shown.type:
-        sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
-        layout.how.insert(0, f"The job states {sizes}; the pairs form these groups, so their types follow it.")
-    rough = any(not o.exact for o in offsets)
-    exact_s = exact_to_s(job, pairs, capture)
-    return JobAnalysis(job, pairs, layout, found, None, [], exact_s, rough=rough, divided=by_unit, rows=rows)
+def _stated_sizes(number: int, seen: JobFlows, capture: Capture, stated: Sequence[StatedLayout]) -> dict[str, int]:
+    """What is stated of the sizes of a job; ``number`` 0 is the largest."""
+    names = [capture.machine(int(m)) for m in seen.members]
+    known = statement_of(stated, names, is_largest=number == 0)
+    return {} if known is None else known.as_json()
 
 
-def _find_slowness(jobs: list[JobAnalysis], capture: Capture, without: frozenset[str]) -> list[SlowReport]:
-    """Fills each job's findings; returns those of switches."""
+def _find_slowness(jobs: list[JobAnalysis], capture: Capture) -> list[SlowReport]:
+    """Completes each job's findings by what all jobs show; returns those of switches."""
     stepped = [job for job in jobs if job.steps is not None]
-    for job in stepped:
-        _find_slow_members(job, capture)
     fabric = _share_explanations(stepped, capture)
     for job in stepped:
-        fabric = _join_stragglers(job, fabric, capture, without)
+        fabric = _join_stragglers(job, fabric, capture)
         fabric = _drop_unclear(job, fabric, capture)
         job.slow.extend(_unexplained_steps(job, fabric))
     return fabric
-
-
-def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
-    """Fills the slow groups, members and stages of one job, from its own traffic alone."""
-    assert job.steps is not None
-    assert job.divided is not None
-    measured = measure_transfers(job.divided, job.steps, capture)
-    job.divided = None
-    has_one_clock = not clocks_disagree(job.pairs)
-    _, usual, _ = slow_steps(job.steps)
-    job.stages = _stage_times(job, capture) if has_one_clock else None
-    job.transfers = measured()
-    if has_one_clock:
-        job.slow = late_members(job.transfers, job.steps, job.layout, capture, usual)
-        job.moving = find_uneven_work(job.transfers, job.stages, job.steps, job.layout, usual)
-    if job.moving is not None:
-        job.slow = that_stay(job.slow, job.steps)
-    if job.stages is not None:
-        workers = slow_workers(job.stages, job.steps, job.layout, capture, usual)
-        job.slow = without_explained(job.slow, workers, job.layout)
-        job.slow = narrow_to_stage(job.slow, job.stages, job.steps, job.layout, capture)
-        job.slow.extend([*workers, *uneven_stages(job.stages, job.steps, capture)])
-    job.slow = merge_findings(job.slow)
-    if job.moving is not None:
-        job.slow.append(job.moving.slow)
-
-
-def _stage_times(job: JobAnalysis, capture: Capture) -> StageTimes | None:
-    """The times of a pipeline's stages, for the usual work of a step; None if they cannot be told apart."""
-    assert job.steps is not None
-    is_pipeline = job.layout.pp > 1 and job.layout.ends == 1
-    if not is_pipeline or job.rough:
-        return None
-    times = stage_times(job.job, job.pairs, job.layout, job.steps, capture)
-    if times is None or job.steps.work is None:
-        return times
-    return replace(times, seconds=times.seconds / job.steps.work)
 
 
 def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[SlowReport]:
@@ -197,14 +119,11 @@ def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[Sl
     return fabric
 
 
-def _join_stragglers(
-    job: JobAnalysis, fabric: list[SlowReport], capture: Capture, without: frozenset[str]
-) -> list[SlowReport]:
+def _join_stragglers(job: JobAnalysis, fabric: list[SlowReport], capture: Capture) -> list[SlowReport]:
     """Joins a job's findings with its stragglers and lasting slow stages; returns those of switches."""
     assert job.steps is not None
-    stragglers = StragglerResult([], shows_turns=False)
-    if "stragglers" not in without:
-        stragglers = find_stragglers(job.job, job.steps, capture)
+    stragglers = job.stragglers or StragglerResult([], shows_turns=False)
+    if job.stragglers is not None:
         joined = join_findings([*job.slow, *fabric], stragglers)
         job.slow = [slow for slow in joined if slow.kind != "slow_switch"]
         fabric = [slow for slow in joined if slow.kind == "slow_switch"]

@@ -55,7 +55,22 @@ def test_the_report_is_the_same_wherever_the_parts_are_done(
         monkeypatch.setattr(pieces, "PIECE_ROWS", size)
         runner = Elsewhere()
         assert_same(report_of(records, rows, tmp_path / str(size), parts=2, runner=runner), whole)
-        assert {"_divide", "_sort_stretch", "_may_train", "_sizes", "_count_part", "_phases"} <= runner.asked
+        assert {"_divide", "_sort_stretch", "_may_train", "_sizes", "_phases"} <= runner.asked
+        assert ("_analyse_apart" in runner.asked) == (len(JOBS[what]) > 1)
+        assert ("_count_part" in runner.asked) == (len(JOBS[what]) == 1)
+
+
+def test_a_job_with_most_of_the_records_shares_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large, small = Job(tp=1, pp=1, dp=8, gpus=1, steps=30), Job(tp=1, pp=1, dp=4, gpus=1, steps=8, gap=0.05)
+    captures = together(large, small)
+    records = pl.concat([c.records for c in captures])
+    rows = [row for c in captures for row in c.inventory]
+    monkeypatch.setattr(pieces, "PIECE_ROWS", records.height // 3)
+    runner = Elsewhere(times=1)
+    report, _ = report_of(records, rows, tmp_path, runner=runner)
+    assert len(json.loads(report)["jobs"]) == 2
+    assert "_analyse_apart" not in runner.asked
+    assert "_count_part" in runner.asked
 
 
 def test_columns_lie_in_files_as_long_as_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

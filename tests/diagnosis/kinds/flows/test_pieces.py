@@ -27,7 +27,7 @@ JOBS: dict[str, list[Job]] = {
     "pipelines of which a machine is slow": [
         Job(tp=4, pp=2, dp=4, microbatches=6, steps=24, gpus=4, slow=(Slow("gpu", 8, 14, 1.6, dp=1),))
     ],
-    "two jobs at once": [Job(tp=2, pp=2, dp=4, gpus=2, steps=16), Job(tp=1, pp=1, dp=8, gpus=1, steps=20, gap=0.05)],
+    "two jobs at once": [Job(tp=2, pp=2, dp=4, gpus=2, steps=12), Job(tp=2, pp=1, dp=8, gpus=2, steps=16, gap=0.05)],
     "experts": [Job(tp=1, pp=1, dp=8, ep=4, gpus=1, steps=16)],
     "weights gathered layer by layer": [Job(tp=1, pp=1, dp=8, gpus=1, mode="zero3", steps=16)],
 }
