@@ -14,6 +14,7 @@ _SLOW = "#c2574f"
 MAX_POINTS = 4000
 MAX_MEMBERS = 512
 MAX_BOXES = 400
+MAX_STEP_ENDS = 120
 
 
 def iso(moment: float) -> str:
@@ -144,79 +145,19 @@ def ranks_chart(
     ``found`` is what was slow: ``t0``, ``t1``, ``text`` and ``lanes`` (indices into the view's; empty: all of them).
     """
     names = view["lanes"]
-    data: list[dict[str, Any]] = []
-    notes: list[dict[str, Any]] = []
-    if view["heat"]:
-        heat = view["heat"]
-        width = (view["t1"] - view["t0"]) / heat["columns"]
-        busy = list(map(_busy_shares, heat["pp"], heat["dp"]))
-        known = filter(None, itertools.chain.from_iterable(busy))
-        # most of a step is computing: with a scale to 100 % the picture would be pale
-        busiest = max([_MIN_SHARE, *known])
-        notes.append(
-            {
-                "text": f"full colour: sending {busiest:.0f}{PER_CENT} of the time",
-                "showarrow": False,
-                "font": {"size": 11},
-            }
-            | {"xref": "paper", "yref": "paper", "x": 1, "y": 1.02, "xanchor": "right", "yanchor": "bottom"}
-        )
-        data.append(
-            {
-                "type": "heatmap",
-                "x": [iso(view["t0"] + (n + 0.5) * width) for n in range(heat["columns"])],
-                "y": list(range(len(names))),
-                "z": busy,
-                "zmin": 0,
-                "zmax": busiest,
-                "colorscale": [[0, "rgba(128,140,160,0.08)"], [1, "#4f86c6"]],  # red is only for problems
-                # A colour bar and unsmoothed pixels need style attributes, which the page's policy forbids.
-                "showscale": False,
-                "zsmooth": "fast",
-                "meta": names,
-                "hovertemplate": f"%{{text}}<br>%{{z}}{PER_CENT} of the time sending<extra></extra>",
-            }
-        )
+    data, notes = _heat_map(view, names) if view["heat"] else ([], [])
     for kind in ("PP", "DP", "EP"):
         rows = [segment for segment in view["segments"] if segment["kind"] == kind]
         if rows:
             data.append(_phase(kind, rows, names))
     if marks:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "log event",
-                "x": [iso(mark["t"]) for mark in marks],
-                "y": [-0.6] * len(marks),
-                "text": [str(mark["text"]).replace("<", "&lt;")[:160] for mark in marks],
-                "customdata": [mark.get("url", "") for mark in marks],
-                "hovertemplate": "%{text}<extra></extra>",
-                "marker": {"color": _SLOW, "symbol": "triangle-down", "size": 10},
-            }
-        )
-    shapes = [
-        {"type": "line", "x0": iso(s["end"]), "x1": iso(s["end"]), "yref": "paper", "y0": 0, "y1": 1,
-         "line": {"width": 0.5, "color": "rgba(128,140,160,0.7)"}}
-        for s in view["steps"]
-    ] if len(view["steps"]) <= 120 else []  # fmt: skip
+        log_events = _triangles("log event", [mark["t"] for mark in marks], marks, symbol="triangle-down", size=10)
+        data.append(log_events | {"customdata": [mark.get("url", "") for mark in marks]})
+    shapes = [_step_end(step["end"]) for step in view["steps"]] if len(view["steps"]) <= MAX_STEP_ENDS else []
     if found:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "slow",
-                "x": [iso(max(view["t0"], min(view["t1"], (row["t0"] + row["t1"]) / 2))) for row in found],
-                "y": [-0.6] * len(found),
-                "text": [str(row["text"]).replace("<", "&lt;")[:160] for row in found],
-                "hovertemplate": "%{text}<extra></extra>",
-                "marker": {"color": _SLOW, "symbol": "triangle-up", "size": 9},
-            }
-        )
-        boxes: list[dict[str, Any]] = []
-        for row in found:
-            boxes += [_box(row, lane) for lane in row["lanes"] or [None]]
-        shapes += boxes[:MAX_BOXES]
+        middles = [max(view["t0"], min(view["t1"], (row["t0"] + row["t1"]) / 2)) for row in found]
+        data.append(_triangles("slow", middles, found, symbol="triangle-up", size=9))
+        shapes += _boxes(found)
     ticks = list(range(0, len(names), max(1, len(names) // 16)))
     layout = {
         "barmode": "overlay",
@@ -237,6 +178,68 @@ def ranks_chart(
         "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
     }
     return {"data": data, "layout": layout, "label": f"{len(names)} lanes, {len(view['steps'])} steps"}
+
+
+def _heat_map(view: dict[str, Any], names: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Shares of time that each rank sent, and the note that says what the full colour is."""
+    heat = view["heat"]
+    width = (view["t1"] - view["t0"]) / heat["columns"]
+    busy = list(map(_busy_shares, heat["pp"], heat["dp"]))
+    known = filter(None, itertools.chain.from_iterable(busy))
+    # most of a step is computing: with a scale to 100 % the picture would be pale
+    busiest = max([_MIN_SHARE, *known])
+    note = {
+        "text": f"full colour: sending {busiest:.0f}{PER_CENT} of the time",
+        "showarrow": False,
+        "font": {"size": 11},
+        "xref": "paper",
+        "yref": "paper",
+        "x": 1,
+        "y": 1.02,
+        "xanchor": "right",
+        "yanchor": "bottom",
+    }
+    trace = {
+        "type": "heatmap",
+        "x": [iso(view["t0"] + (n + 0.5) * width) for n in range(heat["columns"])],
+        "y": list(range(len(names))),
+        "z": busy,
+        "zmin": 0,
+        "zmax": busiest,
+        "colorscale": [[0, "rgba(128,140,160,0.08)"], [1, "#4f86c6"]],  # red is only for problems
+        # A colour bar and unsmoothed pixels need style attributes, which the page's policy forbids.
+        "showscale": False,
+        "zsmooth": "fast",
+        "meta": names,
+        "hovertemplate": f"%{{text}}<br>%{{z}}{PER_CENT} of the time sending<extra></extra>",
+    }
+    return [trace], [note]
+
+
+def _triangles(name: str, times: list[float], rows: list[dict[str, Any]], *, symbol: str, size: int) -> dict[str, Any]:
+    """Triangles above the lanes, each with the text of its row."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [iso(at) for at in times],
+        "y": [-0.6] * len(rows),
+        "text": [str(row["text"]).replace("<", "&lt;")[:160] for row in rows],
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"color": _SLOW, "symbol": symbol, "size": size},
+    }
+
+
+def _step_end(at: float) -> dict[str, Any]:
+    line = {"width": 0.5, "color": "rgba(128,140,160,0.7)"}
+    return {"type": "line", "x0": iso(at), "x1": iso(at), "yref": "paper", "y0": 0, "y1": 1, "line": line}
+
+
+def _boxes(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    boxes: list[dict[str, Any]] = []
+    for row in found:
+        boxes += [_box(row, lane) for lane in row["lanes"] or [None]]
+    return boxes[:MAX_BOXES]
 
 
 def _box(row: dict[str, Any], lane: int | None) -> dict[str, Any]:

@@ -62,33 +62,32 @@ def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
     by_line: dict[tuple[str, int], dict[str, Any]] = {
         (row.get("file", ""), row.get("line", 0)): row for row in logs.get("indicators") or []
     }
-    facts = []
-    for event in (logs.get("events") or [])[:MAX_FINDINGS]:
-        lines = sorted(event.get("lines") or [], key=_written_at)[:MAX_LINES]
-        indicators = [by_line.get((line.get("file", ""), line.get("line", 0))) for line in lines]
-        facts.append(
-            FindingFacts(
-                role=(event.get("role") or "")[:14],
-                template_id=str(event.get("id") or "")[:64],
-                template=event.get("template") or "",
-                signature=(event.get("signature") or "")[:120],
-                count=event.get("count") or 0,
-                nodes=event.get("nodes") or 0,
-                of_nodes=event.get("of_nodes") or 0,
-                jobs_with_it=event.get("jobs_with_it") or 0,
-                healthy_jobs=event.get("healthy_jobs") or 0,
-                level=int(event.get("level") or 0) if not isinstance(event.get("level"), str) else 0,
-                example=event.get("example") or "",
-                node_names=(event.get("node_names") or [])[:50],
-                is_recovered=bool(event.get("recovered")),
-                lines=lines,
-                indicators=[
-                    {"text": row["text"], "parameters": row.get("parameters") or {}} for row in indicators if row
-                ],
-                writers=_writers(event.get("writers") or []),
-            )
-        )
-    return facts
+    events = (logs.get("events") or [])[:MAX_FINDINGS]
+    return [_finding_of(event, by_line) for event in events]
+
+
+def _finding_of(event: dict[str, Any], indicators_by_line: dict[tuple[str, int], dict[str, Any]]) -> FindingFacts:
+    lines = sorted(event.get("lines") or [], key=_written_at)[:MAX_LINES]
+    indicators = [indicators_by_line.get((line.get("file", ""), line.get("line", 0))) for line in lines]
+    level = event.get("level") or 0
+    return FindingFacts(
+        role=(event.get("role") or "")[:14],
+        template_id=str(event.get("id") or "")[:64],
+        template=event.get("template") or "",
+        signature=(event.get("signature") or "")[:120],
+        count=event.get("count") or 0,
+        nodes=event.get("nodes") or 0,
+        of_nodes=event.get("of_nodes") or 0,
+        jobs_with_it=event.get("jobs_with_it") or 0,
+        healthy_jobs=event.get("healthy_jobs") or 0,
+        level=0 if isinstance(level, str) else int(level),
+        example=event.get("example") or "",
+        node_names=(event.get("node_names") or [])[:50],
+        is_recovered=bool(event.get("recovered")),
+        lines=lines,
+        indicators=[{"text": row["text"], "parameters": row.get("parameters") or {}} for row in indicators if row],
+        writers=_writers(event.get("writers") or []),
+    )
 
 
 def _written_at(line: dict[str, Any]) -> float:

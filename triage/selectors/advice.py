@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,40 +179,56 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
     node_of = {row["rank"]: row["node"] for row in stacks.get("ranks") or [] if row.get("node")}
     accused = {row.entity for row in suspects_of(report) if row.is_accused and row.kind == "node"}
     advised = set(advice.get("targets") or []) if advice.get("action") in EVICTING_ACTIONS else set()
-    on: dict[str, int] = {}
-    for node in node_of.values():
-        on[node] = on.get(node, 0) + 1
+    machines = _Machines(Counter(node_of.values()), accused, advised, gpus_per_node)
+    alone = [machines.evicted("The suspects alone", sorted(accused))] if accused else []
+    rows = _of_groups(stacks.get("candidates") or [], node_of, machines)
+    # of two names for the same machines the advice's own one is kept
+    if advice.get("action") == "over_evict" and any(eviction.is_advised for eviction in rows):
+        alone = [eviction for eviction in alone if not eviction.is_advised]
+    rows = [*alone, *rows]
+    if advised and not any(eviction.is_advised for eviction in rows):
+        rows.insert(0, machines.evicted("As advised", sorted(advised)))
+    by_nodes: dict[frozenset[str], Eviction] = {}
+    for eviction in rows:
+        if eviction.nodes:
+            by_nodes.setdefault(frozenset(eviction.nodes), eviction)
+    return list(by_nodes.values())
 
-    def row(title: str, nodes: Iterable[str], coverage: float | None = None) -> Eviction:
+
+@dataclass(frozen=True, slots=True)
+class _Machines:
+    """What is known of the machines: how many ranks each has, whom the evidence accuses, whom the advice removes."""
+
+    ranks_on: Mapping[str, int]
+    accused: set[str]
+    advised: set[str]
+    gpus_per_node: int
+
+    def evicted(self, title: str, nodes: Iterable[str], coverage: float | None = None) -> Eviction:
         names = tuple(dict.fromkeys(nodes))
         return Eviction(
             title=title,
             nodes=names,
-            ranks=sum(on.get(name, 0) for name in names),
-            gpus=len(names) * gpus_per_node,
-            healthy=len(set(names) - accused),
+            ranks=sum(self.ranks_on.get(name, 0) for name in names),
+            gpus=len(names) * self.gpus_per_node,
+            healthy=len(set(names) - self.accused),
             coverage=coverage,
-            is_advised=bool(names) and set(names) == advised,
+            is_advised=bool(names) and set(names) == self.advised,
         )
 
-    alone = [row("The suspects alone", sorted(accused))] if accused else []
-    rows: list[Eviction] = []
-    for candidate in (stacks.get("candidates") or [])[:MAX_CANDIDATES]:
+
+def _of_groups(
+    candidates: Sequence[Mapping[str, Any]], node_of: Mapping[int, str], machines: _Machines
+) -> list[Eviction]:
+    """One row for each candidate of the stacks whose groups the report names in full."""
+    rows = []
+    for candidate in candidates[:MAX_CANDIDATES]:
         groups = list(candidate.get("groups") or [])
         ranks = list(itertools.chain.from_iterable(map(unfold, groups)))
         if len(ranks) < int(candidate.get("ranks") or 0):  # the report names only the first groups of a long union
             continue
         kind = str(candidate.get("kind") or "").upper()
         title = f"{kind} group {groups[0]}" if len(groups) == 1 else f"{len(groups)} {kind} groups"
-        rows.append(row(title, [node_of[r] for r in ranks if r in node_of], candidate.get("coverage")))
-    # of two names for the same machines the advice's own one is kept
-    if advice.get("action") == "over_evict" and any(eviction.is_advised for eviction in rows):
-        alone = [eviction for eviction in alone if not eviction.is_advised]
-    rows = [*alone, *rows]
-    if advised and not any(eviction.is_advised for eviction in rows):
-        rows.insert(0, row("As advised", sorted(advised)))
-    by_nodes: dict[frozenset[str], Eviction] = {}
-    for eviction in rows:
-        if eviction.nodes:
-            by_nodes.setdefault(frozenset(eviction.nodes), eviction)
-    return list(by_nodes.values())
+        nodes = [node_of[rank] for rank in ranks if rank in node_of]
+        rows.append(machines.evicted(title, nodes, candidate.get("coverage")))
+    return rows

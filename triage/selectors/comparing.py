@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -18,6 +19,9 @@ from triage.selectors.jobs import jobs_visible_to
 from triage.wording import duration, number
 
 MAX_CANDIDATES = 50
+
+#: what jobs are compared by, in words
+_SHAPE = ("layout", "world size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +115,40 @@ def _most_similar(job: Job, here: Diagnosis | None, candidates: list[Job], healt
         for pk, layout, size in diagnoses.values_list("job", "report__job__layout", "report__job__world_size")
     }
     own_facts = here.report.get("job") or {}
-    layout, size = _layout_words(own_facts.get("layout")), str(own_facts.get("world_size") or "")
+    own = (_layout_words(own_facts.get("layout")), str(own_facts.get("world_size") or ""))
 
     def shared(row: Job) -> tuple[bool, bool]:
-        its_layout, its_size = shapes.get(row.pk, ("", ""))
-        return bool(layout) and its_layout == layout, bool(size) and its_size == size
+        layout, size = shapes.get(row.pk, ("", ""))
+        return bool(own[0]) and layout == own[0], bool(own[1]) and size == own[1]
 
     def rank(row: Job) -> tuple[int, bool, bool]:
         same = shared(row)
         return -sum(same), not same[1], row.pk not in healthy
 
     best = min(candidates, key=rank)  # among equals the first, which is the latest
-    same = [word for word, is_same in zip(("layout", "world size"), shared(best), strict=True) if is_same]
-    known_facts = [word for word, value in (("layout", layout), ("world size", size)) if value]
-    differs = [word for word in known_facts if word not in same]
+    known = list(itertools.compress(_SHAPE, own))
+    same = list(itertools.compress(_SHAPE, shared(best)))
     kind = "healthy run" if best.pk in healthy else "run"
+    return best, _why_picked(job, kind, known, same)
+
+
+def _why_picked(job: Job, kind: str, known: list[str], same: list[str]) -> str:
+    """``known``: what is known of the job's shape; ``same``: what the picked job has in common with it."""
     shared_words = [word for word in ("framework", "model") if getattr(job, word)]
     similar = f"of the same {' and '.join(shared_words)}" if shared_words else "that you may see"
     of = f"of the family “{job.family}”" if job.family else similar
     with_same = f" with the same {' and '.join(same)}" if same else ""
-    without = f"; none has the same {' and '.join(differs)} as well" if same and differs else ""
-    without = without or (f"; none has the same {' or '.join(differs)}" if differs else "")
-    without = without or ("; layout and world size of this run are not known" if not known_facts else "")
+    differs = [word for word in known if word not in same]
+    without = ""
+    if not known:
+        without = "; layout and world size of this run are not known"
+    elif same and differs:
+        without = f"; none has the same {' and '.join(differs)} as well"
+    elif differs:
+        without = f"; none has the same {' or '.join(differs)}"
     if not (job.family or shared_words):
         without += "; name its family to compare it with its own kind"
-    return best, f"Picked as the latest {kind} {of}{with_same}{without}."
+    return f"Picked as the latest {kind} {of}{with_same}{without}."
 
 
 def _layout_words(layout: Any) -> str:

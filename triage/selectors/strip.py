@@ -189,21 +189,10 @@ def _most_important(rows: Sequence[Entry]) -> list[Entry]:
 def _lanes(report: Mapping[str, Any], conclusion: Mapping[str, Any], entries: Sequence[Entry]) -> list[Lane]:
     """The job, who is at fault, where it was seen, and one lane for all other nodes."""
     fault, seen = list(conclusion.get("fault") or ()), list(conclusion.get("seen") or ())
-    lanes_by_name: dict[str, Lane] = {}
-    for row, p in [(row, share_of(row.get("p"))) for row in fault] + [(row, None) for row in seen]:
-        kind, name = str(row.get("kind") or ""), str(row.get("name") or "")[:200]
-        if not name or kind not in _LANE_KINDS or name in lanes_by_name:
-            continue
-        note = f"rank {row['rank']}" if isinstance(row.get("rank"), int) else "" if p is not None else "seen there"
-        lanes_by_name[name] = Lane(name, kind, note, p)
-    if not lanes_by_name:  # no node is known: the ranks are the places
-        for row in [*fault, *seen]:
-            if row.get("kind") == "rank":
-                name = f"rank {str(row.get('name') or '')[:12]}"
-                lanes_by_name.setdefault(name, Lane(name, "rank", "", share_of(row.get("p"))))
-    own_lanes = list(lanes_by_name.values())[:MAX_LANES]
+    places = _place_lanes(fault, seen) or _rank_lanes([*fault, *seen])
+    own_lanes = places[:MAX_LANES]
     named = {lane.name for lane in own_lanes}
-    beyond = {lane.name for lane in list(lanes_by_name.values())[MAX_LANES:] if lane.kind == "node"}
+    beyond = {lane.name for lane in places[MAX_LANES:] if lane.kind == "node"}
     parts = itertools.chain.from_iterable((entry, *entry.more) for entry in entries)
     mentioned = set(itertools.chain.from_iterable(part.nodes for part in parts))
     others = beyond | {name for name in mentioned - named if not is_rank(name)}
@@ -214,6 +203,35 @@ def _lanes(report: Mapping[str, Any], conclusion: Mapping[str, Any], entries: Se
         other = "other " if any(lane.kind in ("node", "rank") for lane in own_lanes) else ""
         lanes.append(Lane(f"{count:,} {other}node{'' if count == 1 else 's'}", "others"))
     return lanes
+
+
+def _place_lanes(fault: Sequence[Mapping[str, Any]], seen: Sequence[Mapping[str, Any]]) -> list[Lane]:
+    """One for each place at fault, with its probability, then one for each where it was seen."""
+    found = [_lane_of(row, share_of(row.get("p"))) for row in fault] + [_lane_of(row, None) for row in seen]
+    lanes: dict[str, Lane] = {}
+    for lane in filter(None, found):
+        lanes.setdefault(lane.name, lane)
+    return list(lanes.values())
+
+
+def _lane_of(row: Mapping[str, Any], p: float | None) -> Lane | None:
+    """None for what has no lane of its own, such as a rank."""
+    kind, name = str(row.get("kind") or ""), str(row.get("name") or "")[:200]
+    if not name or kind not in _LANE_KINDS:
+        return None
+    if isinstance(row.get("rank"), int):
+        return Lane(name, kind, f"rank {row['rank']}", p)
+    return Lane(name, kind, "seen there" if p is None else "", p)
+
+
+def _rank_lanes(rows: Sequence[Mapping[str, Any]]) -> list[Lane]:
+    """The places where no node is known."""
+    lanes: dict[str, Lane] = {}
+    for row in rows:
+        if row.get("kind") == "rank":
+            name = f"rank {str(row.get('name') or '')[:12]}"
+            lanes.setdefault(name, Lane(name, "rank", "", share_of(row.get("p"))))
+    return list(lanes.values())
 
 
 def _place_entries(lanes: list[Lane], entries: Sequence[Entry], axis: Axis) -> tuple[list[Lane], list[Entry]]:

@@ -125,13 +125,7 @@ def _entry(row: Mapping[str, Any], conclusion: Mapping[str, Any]) -> Entry:
     what = str(row.get("what") or "")
     text = str(row.get("text") or "")[:MAX_TEXT].strip()
     long_name = _long_name(row, what, text, str(conclusion.get("id") or ""))
-    begins = text.partition(" ")[0]
-    if what == "slow" and begins.isalpha() and all(begins != str(p.get("name")) for p in places):  # a clause
-        text = text[:1].upper() + text[1:]
-    if what == "root" and long_name:
-        text = f"{long_name.partition(': ')[2]}: {text}"
-    if what == "outcome":
-        text = f"The job's outcome: {text}" if row.get("source") != "uploader" else f"The uploader says: {text}"
+    text = _sentence(text, what, long_name, str(row.get("source") or ""), [str(place.get("name")) for place in places])
     return Entry(
         what=what,
         source=str(row.get("source") or ""),
@@ -145,6 +139,20 @@ def _entry(row: Mapping[str, Any], conclusion: Mapping[str, Any]) -> Entry:
         cause=str(row.get("category") or "") if what == "root" else "",
         is_stamped=at is None or row.get("is_stamped") is not False,
     )
+
+
+def _sentence(text: str, what: str, long_name: str, source: str, names: Sequence[str]) -> str:
+    """What a mark says: its cause or its speaker before the text; a clause begins with a capital, a name does not."""
+    if what == "slow":
+        begins = text.partition(" ")[0]
+        is_clause = begins.isalpha() and begins not in names
+        return text[:1].upper() + text[1:] if is_clause else text
+    if what == "root" and long_name:
+        return f"{long_name.partition(': ')[2]}: {text}"
+    if what == "outcome":
+        speaker = "The uploader says" if source == "uploader" else "The job's outcome"
+        return f"{speaker}: {text}"
+    return text
 
 
 def _long_name(row: Mapping[str, Any], what: str, text: str, verdict: str) -> str:
