@@ -298,7 +298,7 @@ def _explained_waits(here: pl.DataFrame, first: Mapping[str, int | None]) -> set
     is_error = (pl.col("level") >= Level.ERROR) | (pl.col("level") == Level.NONE)
     raised = here.filter(is_cause & ~is_wait & is_error, "is_exception")
     # a line without a time comes before the next one that states its own
-    at = raised.select(pl.coalesce("began", pl.col("until_at") - 1)).to_series().min()
+    at: Any = raised.select(pl.coalesce("began", pl.col("until_at") - 1)).to_series().min()
     is_known_well = bool((raised["strength"] != Strength.WEAK).any())
     found = set()
     for signature in here.filter(is_cause & is_wait)["signature"].unique():

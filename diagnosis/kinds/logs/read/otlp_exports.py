@@ -68,8 +68,9 @@ def _value(stated: Any, depth: int) -> Json:
         return {str(one.get("key", "")): _value(one.get("value"), depth - 1) for one in _objects(value, "values")}
     if kind == "arrayValue":
         return [_value(one, depth - 1) for one in _objects(value, "values")]
-    is_number_in_words = kind == "intValue" and isinstance(value, str) and value.lstrip("-").isdecimal()
-    return int(value) if is_number_in_words and len(value) < 20 else value
+    if kind == "intValue" and isinstance(value, str) and len(value) < 20 and value.removeprefix("-").isdecimal():
+        return int(value)
+    return value
 
 
 def _objects(owner: Any, name: str) -> Iterable[dict[str, Any]]:

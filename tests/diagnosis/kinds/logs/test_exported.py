@@ -73,6 +73,12 @@ def test_each_record_of_opentelemetry_is_read_with_the_machine_of_its_resource()
     assert lines_of(json.dumps(document, indent=2)) == expected
 
 
+def test_a_number_that_is_none_stays_the_text_that_it_is() -> None:
+    document = json.loads(group("gpu-41", (AT, 9, "")))
+    document["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["body"] = {"intValue": "--5"}
+    assert lines_of(json.dumps(document)) == ["2026-03-02T09:15:01.000000Z [pod/gpu-41] [rank11]: [INFO] --5"]
+
+
 @pytest.mark.parametrize(
     "text",
     ['{"resourceLogs": 3}', '{"resourceLogs": [{"scopeLogs": [{"logRecords": [7, null]}]}]}', '{"resourceLogs": [{"'],
