@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
+from ingest.models import Upload, Watch
 from tests.factories import make_incident, make_job, make_user
 from tests.pages import budget, page_text
 
@@ -30,6 +33,23 @@ def test_the_queue_shows_what_awaits_and_hides_what_was_judged(client, ada, inci
     page = budget(client, "/")
     assert incident.headline in page
     assert judged.headline not in page
+
+
+def test_a_job_that_runs_with_an_alarm_comes_first_in_the_queue(client, ada):
+    costly, hanging, calm = make_incident(gpu_hours=900), make_incident(), make_incident(gpu_hours=50)
+    for incident, alarm in ((hanging, "hang"), (calm, "")):
+        grows = {"job": incident.job, "attempt": incident.attempt, "size_bytes": None}
+        Upload.objects.create(path="train.log", **grows)
+        Watch.objects.create(attempt=incident.attempt, alarm=alarm)
+    ended = make_incident(gpu_hours=1)
+    Watch.objects.create(attempt=ended.attempt, alarm="hang")
+    page = budget(client, "/")
+    titles = re.findall(r'class="list-section">([^<]+) <', page)
+    assert titles == ["Running now, with an alarm", "Last 24 hours"]
+    numbers = [int(pk) for pk in re.findall(r'id="incident-(\d+)"', page)]
+    assert numbers == [hanging.pk, costly.pk, calm.pk, ended.pk]
+    following = client.get(reverse("incident-next", args=[hanging.pk]))
+    assert following["Location"].startswith(f"/incidents/{costly.pk}/")
 
 
 def test_an_empty_site_offers_a_sample_job_to_those_who_may_upload(client, ada):

@@ -98,7 +98,18 @@ def test_the_files_page_says_what_was_read_and_what_was_not_and_why(client, ada,
     unused = page_text(client.get("/jobs/llama/files/?state=unused"))
     assert "ps.txt" in unused and "train.log" not in unused
     parsed = page_text(client.get("/jobs/llama/files/?state=parsed"))
-    assert "train.log" in parsed and ">ps.txt<" not in parsed
+    assert "train.log" in parsed and 'title="ps.txt"' not in parsed
+
+
+def test_the_folder_of_all_files_is_said_once_and_the_others_are_muted(client, ada, incident):
+    for number, path in enumerate(("run/logs/a/out.log", "run/logs/b/out.log", "run/logs/job.json")):
+        blob = Blob.objects.create(sha256=f"{number:064d}", size_bytes=1)
+        Artifact.objects.create(attempt=incident.attempt, path=path, blob=blob, state="parsed", kind="log", lines=1)
+    page = page_text(client.get("/jobs/llama/files/"))
+    assert 'Path in <span class="mono break">run/logs/</span>' in page
+    assert '<span class="muted">a/</span>out.log</a>' in " ".join(page.split())
+    alone = page_text(client.get("/jobs/llama/files/?words=job.json"))
+    assert '<span class="muted">run/logs/</span>job.json</a>' in " ".join(alone.split())
 
 
 def test_a_file_of_a_former_attempt_has_the_reason_of_its_own_diagnosis(client, ada, incident):

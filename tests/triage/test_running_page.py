@@ -114,13 +114,13 @@ def test_the_wall_keeps_its_budget_however_many_run(client: Any) -> None:
 
 def test_a_sparkline_shows_the_last_steps_from_zero_up() -> None:
     assert curve([1.0], is_from_zero=True) is None
-    assert curve([1.0, 2.0], is_from_zero=True) == ("0.0,12.0 120.0,1.0", 0.0, 2.0)
+    assert curve([1.0, 2.0], is_from_zero=True) == ("0.0,12.0 120.0,1.0", 0.0, 2.0, 2.0)
     steps = curve([1.0] * 500, is_from_zero=True)
     assert steps is not None and len(steps.points.split()) == 48
 
 
 def test_a_loss_is_shown_between_its_lowest_and_its_highest_value() -> None:
-    assert curve([2.5, 2.0, 2.5]) == ("0.0,1.0 60.0,23.0 120.0,1.0", 2.0, 2.5)
+    assert curve([2.5, 2.0, 2.5]) == ("0.0,1.0 60.0,23.0 120.0,1.0", 2.0, 2.5, 2.5)
 
 
 def test_the_page_of_a_running_job_shows_its_progress_alarms_and_silent_files(client: Any) -> None:
@@ -176,3 +176,26 @@ def test_the_alarms_of_a_job_are_on_its_page_after_its_end(client: Any) -> None:
     alarms = page.partition('data-testid="past-alarms"')[2].partition("</section>")[0]
     assert alarms.index("No progress.") < alarms.index("Steps take 4 s.")
     assert ", to its end" in alarms
+
+
+def test_jobs_that_ended_lately_are_shown_with_their_last_alarm_and_incident(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    ended, old, elsewhere = followed("ended"), followed("old"), followed("secret", cluster=make_cluster("h100"))
+    make_team("others", clusters=[elsewhere.job.cluster])
+    followed("still")
+    now = timezone.now()
+    incident = make_incident(attempt=ended, headline="The job hung.")
+    for attempt, days in ((ended, 1), (old, 8), (elsewhere, 1)):
+        Upload.objects.filter(attempt=attempt).update(state=Upload.State.SETTLED, size_bytes=1)
+        Watch.objects.filter(attempt=attempt).update(observed_at=now - timedelta(days=days))
+    page = client.get("/running/").content.decode()
+    table = page.partition('data-testid="ended"')[2].partition("</table>")[0]
+    assert re.findall(r"<b>(\w+)</b>", table) == ["ended"]
+    assert f"#{incident.pk}</b>" in table and "The job hung." in table
+
+
+def test_a_page_without_running_jobs_has_the_commands_that_follow_one(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    page = client.get("/running/").content.decode()
+    assert "python3 faultline.pyz run --job my-job -- python3 train.py" in page
+    assert "export FAULTLINE_URL=http://testserver" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,15 +25,18 @@ class Answer:
     is_open: bool
 
 
-def answer_of(report: dict[str, Any], source: str) -> Answer | None:
-    """The top of the tab of ``source`` (flows or stacks); None for a report without a conclusion."""
+def answer_of(report: dict[str, Any], source: str, *, shown: Collection[str] = ()) -> Answer | None:
+    """The top of the tab of ``source`` (flows or stacks), without the texts that are ``shown``
+    beneath it; None for a report without a conclusion.
+    """
     conclusion = report.get("conclusion")
     if not conclusion:
         return None
     sentence = str(report.get("headline") or conclusion.get("sentence") or "")
     rows = [row for row in conclusion.get("chain") or [] if row.get("source") == source and not _is_mere_silence(row)]
     texts = [str(row.get("text") or "") for row in rows]
-    texts = [text for text in texts if text and text.rstrip(".") not in sentence]  # nothing is told twice
+    # nothing is told twice
+    texts = [text for text in texts if text not in shown and text.rstrip(".") not in sentence]
     accused = [
         (display_name(row), float(row.get("p") or 0.0))
         for row in conclusion.get("fault") or []

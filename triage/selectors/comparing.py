@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
+from diagnosis.plain import counted, times_as_long
 from ingest.models import Job, Outcome
 from ingest.selectors import lost_evidence
 from triage.domain.finding_facts import FindingFacts, findings_of
@@ -19,6 +20,8 @@ from triage.selectors.jobs import jobs_visible_to
 from triage.wording import duration, number
 
 MAX_CANDIDATES = 50
+#: below this share the pace of two runs is about the same
+MIN_PACE_CHANGE = 0.05
 
 #: what jobs are compared by, in words
 _SHAPE = ("layout", "world size")
@@ -47,6 +50,8 @@ class Comparison:
     only_here: list[FindingFacts]
     in_both: list[tuple[FindingFacts, FindingFacts]]
     only_there: list[FindingFacts]
+    #: in short sentences what became of both, their pace, and how many messages are new
+    summary: list[str] = field(default_factory=list)
     #: why the other run was chosen; empty if the person chose it
     why: str = ""
     #: the ids of the candidates that are an example of a run without a fault
@@ -73,16 +78,47 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
     if here is None or there is None:
         return Comparison(candidates, None, [], [], [], [], healthy=healthy)
     our_events, their_events = _by_template(here), _by_template(there)
+    only_here = [row for text, row in our_events.items() if text not in their_events]
     return Comparison(
         candidates,
         other,
         _rows(here, there),
-        [row for text, row in our_events.items() if text not in their_events],
+        only_here,
         [(row, their_events[text]) for text, row in our_events.items() if text in their_events],
         [row for text, row in their_events.items() if text not in our_events],
+        [*_ends(here, there), *_pace(here, there), *_new_messages(only_here)],
         why,
         healthy,
     )
+
+
+def _ends(here: Diagnosis, there: Diagnosis) -> list[str]:
+    """What became of each run, and how far it came."""
+    return [f"This run: {_end(here)}.", f"The other: {_end(there)}."]
+
+
+def _end(diagnosis: Diagnosis) -> str:
+    facts = _facts(diagnosis)
+    condition, iteration = facts["Condition"], facts["Iteration reached"]
+    end = facts["Outcome"] if condition == "–" else condition
+    return end if iteration == "–" else f"{end}, iteration {iteration}"
+
+
+def _pace(here: Diagnosis, there: Diagnosis) -> list[str]:
+    """How the median iterations compare, if both are known."""
+    ours, theirs = _iteration_seconds(here), _iteration_seconds(there)
+    if not ours or not theirs or not median(theirs):
+        return []
+    factor = median(ours) / median(theirs)
+    if abs(factor - 1) < MIN_PACE_CHANGE:
+        return ["Both took about as long for an iteration."]
+    return [f"This run took {times_as_long(factor)} for an iteration."]
+
+
+def _new_messages(only_here: list[FindingFacts]) -> list[str]:
+    if not only_here:
+        return ["This run printed no message that the other did not."]
+    return [f"{counted(len(only_here), 'message is', 'messages are')} in this run alone."]
 
 
 def _newest(job: int | OuterRef) -> QuerySet[Diagnosis]:
@@ -165,10 +201,15 @@ def _rows(here: Diagnosis, there: Diagnosis) -> list[Row]:
     return [Row(name, left[name], right[name]) for name in left]
 
 
+def _iteration_seconds(diagnosis: Diagnosis) -> list[float]:
+    iterations = diagnosis.timeline.get("iterations") or []
+    return [row["seconds"] for row in iterations if row.get("seconds") is not None]
+
+
 def _facts(diagnosis: Diagnosis) -> dict[str, str]:
     report, timeline = diagnosis.report, diagnosis.timeline
     logs, job = report.get("logs") or {}, report.get("job") or {}
-    seconds = [row["seconds"] for row in timeline.get("iterations") or [] if row.get("seconds") is not None]
+    seconds = _iteration_seconds(diagnosis)
     t0, t1 = timeline.get("t0"), timeline.get("t1")
     return {
         "Condition": str((report.get("conclusion") or {}).get("condition") or "–"),

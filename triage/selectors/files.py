@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import commonprefix
 from typing import Any, Final
 
 from django.db.models import Count, OuterRef, Q, Subquery
@@ -47,6 +48,15 @@ class FileRow:
     notes: Sequence[str] = ()
 
     @property
+    def folder(self) -> str:
+        """The folders of its path with the last slash; empty for a file beside none."""
+        return self.artifact.path[: self.artifact.path.rfind("/") + 1]
+
+    @property
+    def name(self) -> str:
+        return str(self.artifact.path).rpartition("/")[2]
+
+    @property
     def state(self) -> str:
         return UNREAD if self.unread else str(self.artifact.state)
 
@@ -71,6 +81,14 @@ class FilePage:
     rows: list[FileRow]
     total: int
     tally: Mapping[str, int]
+
+    @property
+    def folder(self) -> str:
+        """The folder that all of these rows are in, with its slash; empty for a single row."""
+        if len(self.rows) < 2:
+            return ""
+        shared = commonprefix([row.folder.split("/")[:-1] for row in self.rows])
+        return "".join(f"{part}/" for part in shared)
 
 
 def file_page(job: Job, view: JobView, *, words: str = "", state: str = "", page: int = 1) -> FilePage:

@@ -58,6 +58,15 @@ class FlowsView:
     pairs_table: Table | None = None
 
     @property
+    def reasons(self) -> set[str]:
+        """The sentences of the table of what is slow."""
+        if not self.job:
+            return set()
+        switches = self.flows.get("diagnoses") or []
+        rows = [*self.slow_groups, *self.slow_steps, *switches]
+        return {str(row.get("reason") or "") for row in rows}
+
+    @property
     def ranks_height(self) -> int:
         """Pixels of the chart of ranks × time."""
         return ranks_height(len((self.job or {}).get("members") or ()))

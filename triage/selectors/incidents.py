@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from ingest.models import Team
+from ingest.models import Team, Upload, Watch
 from triage.models import Incident
 from triage.search import Query
 from triage.selectors.access import visible_cluster_ids, visible_clusters
@@ -34,7 +34,7 @@ SORTS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 #: columns of a row of the queue or the list (``triage.templatetags.rows``), and of the order within a section
 _ROW_FIELDS = (
-    *("headline", "accused", "stage", "iteration", "regressed_from", "standing_category", "symptom", "state"),
+    *("headline", "accused", "regressed_from", "standing_category", "symptom", "state"),
     *(
         "confidence",
         "opened_at",
@@ -128,21 +128,43 @@ def _as_rows(incidents: QuerySet[Incident]) -> QuerySet[Incident]:
 
 #: sections of the queue: title and maximum age
 _SECTIONS = (("Last 24 hours", timedelta(days=1)), ("Last 7 days", timedelta(days=7)), ("Earlier", timedelta.max))
+#: the title of those before them: their machines wait now
+_ALARMED = "Running now, with an alarm"
 
 
-def queue_key(incident: Incident, now: datetime) -> tuple[Any, ...]:
-    """The position of an incident in the queue: by its section, then cost, size and time, largest and newest first."""
-    section = next(n for n, (_, age) in enumerate(_SECTIONS) if now - incident.opened_at <= age)
+def alarm_holds() -> Exists:
+    """Whether an incident's attempt still runs and has an alarm now; an expression to annotate
+    incidents with as ``is_alarmed``.
+    """
+    growing = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None)
+    of_attempt = growing.filter(attempt=OuterRef("attempt"))
+    watches = Watch.objects.filter(Exists(of_attempt), attempt=OuterRef("attempt"))
+    return Exists(watches.exclude(alarm=""))
+
+
+def queue_key(incident: Any, now: datetime) -> tuple[Any, ...]:
+    """The position in the queue of an incident with ``is_alarmed``: by its section, then cost, size
+    and time, largest and newest first.
+    """
+    age = now - incident.opened_at
+    section = next(n for n, (_, longest) in enumerate(_SECTIONS) if age <= longest)
     weight = (-(incident.gpu_hours or 0), -(incident.node_count or 0))
-    return (section, *weight, now - incident.opened_at, -incident.pk)
+    return (not incident.is_alarmed, section, *weight, age, -incident.pk)
 
 
 def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]:
-    """The newest that await review, in sections by age; within a section the most expensive first."""
-    rows = list(_as_rows(queue_incidents(user, now)).order_by("-opened_at", "-id")[:QUEUE_SIZE])
+    """The newest that await review: of jobs that run with an alarm, then in sections by age; within
+    a section the most expensive first.
+    """
+    waiting = _as_rows(queue_incidents(user, now)).annotate(is_alarmed=alarm_holds())
+    rows = list(waiting.order_by("-opened_at", "-id")[:QUEUE_SIZE])
     rows.sort(key=lambda row: queue_key(row, now))
-    sections = groupby(rows, key=lambda row: queue_key(row, now)[0])
-    return [(_SECTIONS[n][0], list(inside)) for n, inside in sections]
+    sections = groupby(rows, key=lambda row: _title_of_section(*queue_key(row, now)[:2]))
+    return [(title, list(inside)) for title, inside in sections]
+
+
+def _title_of_section(is_calm: bool, section: int) -> str:
+    return _SECTIONS[section][0] if is_calm else _ALARMED
 
 
 def incident_page(

@@ -77,6 +77,11 @@ class FactsView:
     healthy: Job | None = None
 
     @property
+    def has_before(self) -> bool:
+        """Whether the last healthy job states any of these properties, too."""
+        return any(row.before for row in self.rows)
+
+    @property
     def places_not_shown(self) -> int:
         return max(0, int(self.summary["places"]) - len(self.shown))
 

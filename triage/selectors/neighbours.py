@@ -13,7 +13,7 @@ from django.db.models import F, Q
 
 from triage.models import Incident
 from triage.search import Query
-from triage.selectors.incidents import SORTS, incidents_visible_to, queue_key, queue_sections
+from triage.selectors.incidents import SORTS, alarm_holds, incidents_visible_to, queue_key, queue_sections
 
 #: sort name → (column, largest first?, latest of equals first?); rows without a value are last
 _COLUMNS = {
@@ -26,8 +26,11 @@ _COLUMNS = {
 
 
 def neighbour_in_queue(user: Any, incident: Incident, *, is_next: bool, now: datetime) -> int | None:
-    """The number of the next (else: the previous) incident of the queue; None at its end. One query."""
-    own_key = queue_key(incident, now)
+    """The number of the next (else: the previous) incident of the queue; None at its end. Two
+    queries.
+    """
+    own = Incident.objects.annotate(is_alarmed=alarm_holds()).get(pk=incident.pk)
+    own_key = queue_key(own, now)
     rows = [row for _, section in queue_sections(user, now) for row in section if row.pk != incident.pk]
     candidates = [row for row in rows if (queue_key(row, now) > own_key) == is_next]
     return (candidates[0] if is_next else candidates[-1]).pk if candidates else None

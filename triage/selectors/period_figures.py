@@ -10,6 +10,7 @@ from triage.selectors.sums import Sums
 
 #: below this run time a rate is not significant and is shown as not known
 MIN_RUN_S = 86_400.0
+ETTR_TITLE = "Effective training time (ETTR)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,10 @@ def figures_of(sums: tuple[Sums, Sums], exposure: tuple[Exposure, ...]) -> tuple
     return (
         figure("incidents", "Incidents", "", False, _incidents),
         figure("gpu_hours", "GPU-hours lost", "h", False, _gpu_hours),
-        figure("mtbf", "MTBF", "s", True, _mtbf),
-        figure("mttd", "MTTD", "s", False, _mttd),
-        figure("mttr", "MTTR", "s", False, _mttr),
-        figure("ettr", "ETTR", "%", True, _ettr),
+        figure("mtbf", "Between incidents (MTBF)", "s", True, _mtbf),
+        figure("mttd", "Until detected (MTTD)", "s", False, _mttd),
+        figure("mttr", "Until repaired (MTTR)", "s", False, _mttr),
+        figure("ettr", ETTR_TITLE, "%", True, _ettr),
         figure("right", "Verdicts confirmed", "%", True, _right_share),
     )
 
@@ -153,7 +154,7 @@ def _known_ettr(found: Effective) -> _ValueAndBasis:
 def ettr_figure(found: Effective) -> Figure:
     """The same figure as among :func:`figures_of`, without the period before."""
     value, basis = _known_ettr(found)
-    return Figure("ettr", "ETTR", value, None, "%", True, basis)
+    return Figure("ettr", ETTR_TITLE, value, None, "%", True, basis)
 
 
 def _right_share(part: Sums, _: Exposure) -> _ValueAndBasis:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Exists, Max, OuterRef, Q
 
 from diagnosis.live import AlarmRow, decode_alarms, decode_losses, decode_steps
 from ingest.models import Attempt, Job, Outcome, Upload, Watch
@@ -17,16 +17,22 @@ MAX_RUNNING = 200
 #: Files and former alarms in the state of one attempt.
 MAX_SILENT = 5
 MAX_FORMER = 3
+#: Attempts that ended, and for how many days the page of running jobs shows them.
+MAX_ENDED = 10
+ENDED_DAYS = 7
 #: Steps in a sparkline, and its size.
 _POINTS, _WIDTH, _HEIGHT = 48, 120.0, 24.0
 
 
 class Curve(NamedTuple):
-    """The last values of a running job as a line of 120 by 24, and the range that it spans."""
+    """The last values of a running job as a line of 120 by 24, the range that it spans, and the
+    latest of them.
+    """
 
     points: str
     low: float
     high: float
+    last: float
 
 
 class RunningAttempt(NamedTuple):
@@ -55,6 +61,41 @@ def attempt_for(user: Any, slug: str, number: int) -> Attempt | None:
 def unfollowed_count(user: Any) -> int:
     """How many jobs run of which no file grows here: they were uploaded while they ran. For a page without others."""
     return Job.objects.filter(cluster__in=visible_cluster_ids(user), outcome=Outcome.RUNNING).count()
+
+
+class EndedAttempt(NamedTuple):
+    """An attempt that was followed and ended: the latest alarm that it had, and its incident."""
+
+    attempt: Attempt
+    watch: Watch
+    alarm: ShownAlarm | None
+    incident: Incident | None
+
+
+def ended_attempts(user: Any, now: datetime) -> list[EndedAttempt]:
+    """The latest followed attempts of :data:`ENDED_DAYS` of which no file grows any more. Two
+    queries.
+    """
+    growing = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None)
+    watches = Watch.objects.filter(
+        ~Exists(growing.filter(attempt=OuterRef("attempt"))),
+        attempt__job__cluster__in=visible_cluster_ids(user),
+        observed_at__gte=now - timedelta(days=ENDED_DAYS),
+    )
+    latest = list(watches.select_related("attempt__job").order_by("-observed_at")[:MAX_ENDED])
+    incidents = _incidents_of([watch.attempt for watch in latest])
+    ended = []
+    for watch in latest:
+        alarm = next(iter(alarms_of(watch.attempt)), None)
+        ended.append(EndedAttempt(watch.attempt, watch, alarm, incidents.get(watch.attempt_id)))
+    return ended
+
+
+def _incidents_of(attempts: list[Attempt]) -> dict[int, Incident]:
+    """The first incident of each of these attempts. One query."""
+    ids = [row.pk for row in attempts]
+    firsts = Incident.objects.filter(attempt__in=ids, is_withdrawn=False, ordinal=0)
+    return {incident.attempt_id: incident for incident in firsts}
 
 
 class GrowingFile(NamedTuple):
@@ -131,8 +172,7 @@ def running_jobs(user: Any) -> list[RunningAttempt]:
         .order_by("-job__created_at", "number")[:MAX_RUNNING]
     )
     rows = list(attempts)
-    open_incidents = Incident.objects.filter(attempt__in=[row.pk for row in rows], is_withdrawn=False, ordinal=0)
-    incidents = {incident.attempt_id: incident for incident in open_incidents}
+    incidents = _incidents_of(rows)
     out = []
     for row in rows:
         watch = getattr(row, "watch", None)
@@ -166,4 +206,5 @@ def curve(values: list[float], *, is_from_zero: bool = False) -> Curve | None:
     span = (high - low) or 1.0
     distance = _WIDTH / (len(last) - 1)
     places = [_HEIGHT - 1 - (value - low) / span * (_HEIGHT - 2) for value in last]
-    return Curve(" ".join(f"{n * distance:.1f},{y:.1f}" for n, y in enumerate(places)), low, high)
+    points = " ".join(f"{n * distance:.1f},{y:.1f}" for n, y in enumerate(places))
+    return Curve(points, low, high, last[-1])

@@ -24,6 +24,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from diagnosis import taxonomy
 from triage.domain.finding_facts import FindingFacts
+from triage.domain.row_headline import beside_columns
 from triage.models import Incident
 from triage.selectors.incidents import FacetValue
 from triage.selectors.memory import updated_result
@@ -38,15 +39,16 @@ class Row(NamedTuple):
 
     pk: int
     headline: str
+    #: of the headline what the cells for node and cause do not say
+    told: str
     job_slug: str
     job_name: str
-    #: the first three, and how many more there are
+    #: all of them; the first, and how many more there are
     accused: str
+    first_accused: str
     more_accused: int
     #: of how many nodes of the job
     of_nodes: str
-    stage: str
-    iteration: int | None
     is_regressed: bool
     category: str
     symptom: str
@@ -64,18 +66,21 @@ class Row(NamedTuple):
 def incident_row(incident: Incident, within: str = "") -> SafeString:
     """One row of a list of incidents; ``within`` is the list's query string, for the links of its page."""
     accused = incident.accused
+    category = incident.standing_category
+    is_named = category not in ("", taxonomy.UNKNOWN)
+    cause = taxonomy.load().get(category).title if is_named else ""
     shown = Row(
         pk=incident.pk,
         headline=incident.headline,
+        told=beside_columns(incident.headline, cause, accused),
         job_slug=incident.job.slug,
         job_name=incident.job.name,
-        accused=", ".join(accused[:3]),
-        more_accused=max(0, len(accused) - 3),
+        accused=", ".join(accused),
+        first_accused=accused[0] if accused else "",
+        more_accused=max(0, len(accused) - 1),
         of_nodes=f"{number(count)} node{'' if count == 1 else 's'}" if (count := incident.node_count) else "",
-        stage=incident.stage,
-        iteration=incident.iteration,
         is_regressed=incident.regressed_from_id is not None,
-        category=incident.standing_category,
+        category=category,
         symptom=incident.symptom,
         state=incident.state,
         by=_category_source(incident),

@@ -79,6 +79,12 @@ _LEMON_WORDS = {
 
 
 @register.filter
+def hundredths(value: float) -> float:
+    """A score from 0 to 1 as a width in a bar of 100 units."""
+    return round(100 * value, 1)
+
+
+@register.filter
 def lemon_bar(row: FleetRow) -> list[dict[str, Any]]:
     """The parts of a lemon score, with the place of each in a bar of 100 units for a score of 1."""
     total = sum(row.lemon_parts.values()) or 1.0

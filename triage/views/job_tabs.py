@@ -49,7 +49,8 @@ def _flows(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     chosen = {name: request.GET.get(name, "") for name in ("counters", "port")}
     context: dict[str, Any] = {"shown": flows_view(view.diagnosis, chosen=request.GET.get("flow", ""), **chosen)}
     context["attached"] = captures_attached(job)
-    context["answer"] = answer_of(view.report, "flows")
+    told = context["shown"].reasons if context["shown"] else ()
+    context["answer"] = answer_of(view.report, "flows", shown=told)
     if view.diagnosis and not view.report.get("logs"):
         context["proposals"] = capture_proposals(user=request.user, diagnosis=view.diagnosis)
     return context
@@ -89,7 +90,8 @@ def _files(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     number = whole(request.GET.get("page"), 1)
     found = file_page(job, view, words=words, state=state, page=number)
     return {
-        "files": found.rows,
+        "files": [(row, row.folder.removeprefix(found.folder)) for row in found.rows],
+        "folder": found.folder,
         "total": found.total,
         "tally": found.tally,
         "words": words,

@@ -43,6 +43,8 @@ def fleet(request: HttpRequest) -> HttpResponse:
         "sorts": SORTS,
         "is_all": is_all,
         "params": request.GET,
+        "has_clusters": len({row.node.cluster_id for row in shown.rows}) > 1,
+        "has_states": any(row.node.drained_at or row.node.note for row in shown.rows),
         **demonstration(request, notice_of_machines(request.user, clusters, named), name="cluster"),
     }
     return render(request, "triage/nodes/fleet.html", context)

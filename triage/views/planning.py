@@ -30,6 +30,8 @@ from triage.views.statistics import page_state
 #: with less run time, nothing is measured
 MIN_NODE_DAYS = 1.0
 _SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
+#: the sizes that the sentence tells of
+_EXAMPLES = {"small": 64, "large": 1024}
 
 
 @require_safe
@@ -77,6 +79,7 @@ def planning(request: HttpRequest) -> HttpResponse:
         "source": "given" if entered_rate is not None else "measured" if measured else "published",
         "write_s": write_s,
         "rows": rows,
+        **{name: rows[_SIZES.index(nodes)] for name, nodes in _EXAMPLES.items()},
     }
     context |= demonstration(request, notice_of_figures(state["query"], request.user))
     return render(request, "triage/statistics/planning.html", context)
