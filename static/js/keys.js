@@ -7,6 +7,7 @@ const KEYS = [
   { key: "/", group: "Everywhere", help: "Search", run: () => focus("#q") },
   { key: "g q", group: "Everywhere", help: "Go to the queue", run: () => go("/") },
   { key: "g i", group: "Everywhere", help: "Go to incidents", run: () => go("/incidents/") },
+  { key: "g r", group: "Everywhere", help: "Go to running jobs", run: () => go("/running/") },
   { key: "g j", group: "Everywhere", help: "Go to jobs", run: () => go("/jobs/") },
   { key: "g n", group: "Everywhere", help: "Go to nodes", run: () => go("/nodes/") },
   { key: "g h", group: "Everywhere", help: "Go to the help", run: () => go("/help/") },
@@ -58,6 +59,7 @@ const KEYS = [
   { key: "e", group: "Review", help: "Correct the category", run: () => Cursor.act("correct") },
   { key: "i", group: "Review", help: "Judge inconclusive", run: () => Cursor.act("inconclusive") },
   { key: "a", group: "Review", help: "Assign to me", run: () => Cursor.act("assign") },
+  { key: "h", group: "Review", help: "Hand over to another person", run: () => press('[data-act="hand-over"]') },
   { key: "m", group: "Review", help: "Comment", run: () => focus("#comment") },
   {
     key: "s c",

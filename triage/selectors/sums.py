@@ -225,7 +225,7 @@ def pieces_of(incidents: QuerySet[Incident], period: Period, by: str, former: Pi
     acts_since = acts.filter(pk__gt=max(former.acts, default=0) - OVERLAP_ROWS)
     about = {pk: rest for pk, *rest in acts_since.values_list("pk", "kind", "job", "incident__week", "data__weeks")}
     fresh = [rest for pk, rest in about.items() if pk not in former.acts]
-    if any(_may_change_many(*rest) for rest in fresh):
+    if any(may_change_many(kind, job, week) for kind, job, week, _ in fresh):
         pieces = Pieces(acts=set(about))
         _add_up(pieces, incidents, period, by)
         return pieces
@@ -251,8 +251,10 @@ def _bin() -> Case:
     return Case(*cases, default=Value(str(len(CONFIDENCE_EDGES) - 1)), output_field=CharField())
 
 
-def _may_change_many(kind: str, job: int | None, week: date | None, _more: list[str] | None) -> bool:
-    """Whether an act on a whole job may have changed many incidents; a diagnosis without an incident changes none."""
+def may_change_many(kind: str, job: int | None, week: date | None) -> bool:
+    """Whether an act on a whole job may have changed many incidents; a diagnosis without an
+    incident changes none. ``week``: that of the act's incident.
+    """
     return kind in {"job_deleted", "demonstration_removed"} or (
         job is not None and week is None and kind not in {"diagnosed", "run_cancelled"}
     )

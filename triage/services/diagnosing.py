@@ -21,7 +21,7 @@ from ingest.services.rereading import artifacts_reread
 from triage.diagnosis_tables import tables_store
 from triage.domain.report_facts import is_steady
 from triage.lanes import fold
-from triage.models import Activity, Diagnosis
+from triage.models import Activity, Diagnosis, Suspect
 from triage.services.deriving import rows_derive
 from triage.services.learning import classifier_in_force
 from triage.services.rules import rules_in_force
@@ -134,7 +134,9 @@ def diagnosis_store(
         timeline=timeline,
         created_at=now,
     )
+    accused_before = _accused_nodes(job)
     incident, more_weeks = rows_derive(diagnosis=diagnosis, job=job, report=report, now=now)
+    former_nodes = accused_before and accused_before - _accused_nodes(job)
     Activity.objects.create(
         incident=incident,
         job=job,
@@ -145,6 +147,14 @@ def diagnosis_store(
             "after": incident.category if incident and not incident.is_withdrawn else "no failure found",
             # other weeks whose sums change, too
             **({"weeks": sorted(map(str, more_weeks))} if more_weeks else {}),
+            # machines that it accuses no more, whose tallies change, too
+            **({"former_nodes": sorted(former_nodes)} if former_nodes else {}),
         },
     )
     return diagnosis
+
+
+def _accused_nodes(job: Job) -> set[int]:
+    """The machines that incidents of the job accuse. One query."""
+    accused = Suspect.objects.filter(incident__job=job, is_accused=True, node__isnull=False)
+    return set(accused.order_by().values_list("node", flat=True))
