@@ -41,6 +41,8 @@ _END_STATES = {
 #: reasons for which pods are taken from a job by others than itself
 _TAKEN = ("PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "TerminationByKubelet")
 _NODE_LOST_REASONS = ("DeletionByTaintManager", "NodeLost", "DeletionByPodGC")
+#: reasons of a pod that was taken away without a condition that says so
+_TAKEN_AWAY = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeAffinity")
 #: events, terminated containers and nodes of one job that are told
 _MAX_LINES = 400
 _NOT_STATED = "not said"
@@ -105,33 +107,59 @@ def snapshot_of(objects: Iterable[Any]) -> Snapshot:
     for pod in by_kind["Pod"]:
         if name := _job_of(pod):
             pods[name].append(pod)
-    top_level = [object_ for kind in reversed(_KINDS) for object_ in by_kind[kind] if not _is_of_cron_job(object_)]
-    owned = {
-        _owner_id(object_) or _id(object_): object_ for object_ in top_level
-    }  # of a job and its parts the job, if it can be read
-    jobs = [_job(name, owned.get(name), pods.get(name, [])) for name in sorted(owned.keys() | pods.keys())]
+    owners = _objects_of_jobs(by_kind)
+    jobs = [_job(name, owners.get(name), pods.get(name, [])) for name in sorted(owners.keys() | pods.keys())]
     nodes = [node for object_ in by_kind["Node"] if (node := _node(object_)) is not None]
     lines = {job.id: _containers(pods.get(job.id, []))[:_MAX_LINES] for job in jobs}
-    of_object = {**{f"Pod/{_id(pod)}": name for name, own_pods in pods.items() for pod in own_pods}}
-    for object_ in [object_ for kind in _KINDS for object_ in by_kind[kind]]:
-        of_object[f"{object_['kind']}/{_id(object_)}"] = _owner_id(object_) or _id(object_)
-    for object_ in by_kind["Workload"]:
-        owner = _owner_id(object_, kinds=(*_KINDS, "PyTorchJob", "MPIJob", "RayJob", "RayCluster"))
+    _add_evictions(lines, by_kind["Workload"])
+    _add_warnings(lines, by_kind["Event"], _jobs_of_objects(by_kind, pods))
+    return Snapshot(jobs, nodes, {job.id: _in_order(lines[job.id], job.restarts) for job in jobs})
+
+
+def _objects_of_jobs(by_kind: Mapping[str, list[Mapping[str, Any]]]) -> dict[str, Mapping[str, Any]]:
+    """By job, the object that describes it: of a job and its parts the job, if it can be read."""
+    owners = {}
+    for kind in reversed(_KINDS):
+        for object_ in by_kind.get(kind, ()):
+            if not _is_of_cron_job(object_):
+                owners[_owner_id(object_) or _id(object_)] = object_
+    return owners
+
+
+def _jobs_of_objects(
+    by_kind: Mapping[str, list[Mapping[str, Any]]], pods: Mapping[str, list[Mapping[str, Any]]]
+) -> dict[str, str]:
+    """The job of each object that an event may be about, by the object's kind and id."""
+    jobs: dict[str, str] = {}
+    for name, own_pods in pods.items():
+        jobs.update((f"Pod/{_id(pod)}", name) for pod in own_pods)
+    for kind in _KINDS:
+        for object_ in by_kind.get(kind, ()):
+            jobs[f"{kind}/{_id(object_)}"] = _owner_id(object_) or _id(object_)
+    return jobs
+
+
+def _add_evictions(lines: Mapping[str, list[JobLine]], workloads: Iterable[Mapping[str, Any]]) -> None:
+    for workload in workloads:
+        owner = _owner_id(workload, kinds=(*_KINDS, "PyTorchJob", "MPIJob", "RayJob", "RayCluster"))
         if owner in lines:
-            lines[owner] += _evictions(object_, owner)
-    for event in by_kind["Event"]:
+            lines[owner].extend(_evictions(workload, owner))
+
+
+def _add_warnings(
+    lines: Mapping[str, list[JobLine]], events: Iterable[Mapping[str, Any]], jobs: Mapping[str, str]
+) -> None:
+    for event in events:
         about = _map(event.get("regarding")) or _map(event.get("involvedObject"))
-        owner = of_object.get(f"{about.get('kind')}/{about.get('namespace')}/{about.get('name')}", "")
+        owner = jobs.get(f"{about.get('kind')}/{about.get('namespace')}/{about.get('name')}", "")
         if owner in lines and event.get("type") == "Warning" and len(lines[owner]) < 2 * _MAX_LINES:
             lines[owner].append(_event(event, about))
-    attempts = {job.id: job.restarts for job in jobs}
-    lines_by_job = {
-        name: sorted(
-            (object_._replace(attempt=min(object_.attempt, attempts[name])) for object_ in rows), key=lambda row: row.at
-        )
-        for name, rows in lines.items()
-    }
-    return Snapshot(jobs, nodes, {name: _with_attempt(rows, attempts[name]) for name, rows in lines_by_job.items()})
+
+
+def _in_order(rows: list[JobLine], attempt: int) -> list[JobLine]:
+    """Lines in order of time, none of a later attempt than the present one."""
+    ordered = sorted(rows, key=lambda row: row.at)
+    return _with_attempt([row._replace(attempt=min(row.attempt, attempt)) for row in ordered], attempt)
 
 
 def _with_attempt(rows: list[JobLine], attempt: int) -> list[JobLine]:
@@ -146,8 +174,7 @@ def _job(name: str, owner: Optional[Mapping[str, Any]], pods: list[Mapping[str, 
     restarts = max([restarts, *(_number(_labels(pod).get(_ATTEMPT)) for pod in pods)])
     newest = [pod for pod in pods if _number(_labels(pod).get(_ATTEMPT)) == restarts] or pods
     state, reason, end = _state(status, phases)
-    failed = sorted((row for pod in newest for row in _terminated(pod) if row[2]), key=lambda row: row[0] or 1 << 60)
-    code = failed[0][2] if failed else 0
+    code = _first_exit_code(newest)
     lost_node = next((_text(_map(pod.get("spec")).get("nodeName")) for pod in newest if _is_node_lost(pod)), "")
     if state == "FAILED" and lost_node:
         state = "NODE_FAIL"
@@ -170,6 +197,14 @@ def _job(name: str, owner: Optional[Mapping[str, Any]], pods: list[Mapping[str, 
         partition=str((owner or {}).get("kind") or "Pods"),
         user="",
     )
+
+
+def _first_exit_code(pods: list[Mapping[str, Any]]) -> int:
+    """Of the container that failed first; containers without a time come last. 0 if none failed."""
+    failed = []
+    for pod in pods:
+        failed += [(at or 1 << 60, code) for at, _, code, *_ in _terminated(pod) if code]
+    return min(failed, key=lambda row: row[0], default=(0, 0))[1]
 
 
 def _state(status: Mapping[str, Any], phases: list[str]) -> tuple[str, str, int]:
@@ -221,24 +256,23 @@ def _containers(pods: list[Mapping[str, Any]]) -> list[JobLine]:
                 )
                 text += f"Exit Code: {code}" + (f" Message: {message}" if message else "")
                 lines.append(JobLine(f"{uid} {container} {at}", at, attempt, text))
-        disruptions = [
-            (_text(row.get("reason")), _text(row.get("message")), _seconds(row.get("lastTransitionTime")))
-            for row in map(_map, _list(status.get("conditions")))
-            if row.get("type") == "DisruptionTarget" and row.get("status") == "True"
-        ]
-        if not disruptions and status.get("reason") in (
-            "Evicted",
-            "NodeLost",
-            "Preempting",
-            "Terminated",
-            "NodeAffinity",
-        ):
-            disruptions = [(_text(status.get("reason")), _text(status.get("message")), 0)]
-        for reason, message, at in disruptions:
+        for reason, message, at in _disruptions(status):
             word = {"PreemptionByScheduler": "Preempted", "Preempting": "Preempted"}.get(reason, "Evicted")
             word = "TaintManagerEviction" if reason in _NODE_LOST_REASONS else word
             lines.append(JobLine(f"{uid} {reason}", at, attempt, f"Warning {word} {where}: {reason}: {message}"))
     return lines
+
+
+def _disruptions(status: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """Why a pod was taken away: reason, message, when (0: not stated)."""
+    found = []
+    for row in map(_map, _list(status.get("conditions"))):
+        if row.get("type") == "DisruptionTarget" and row.get("status") == "True":
+            at = _seconds(row.get("lastTransitionTime"))
+            found.append((_text(row.get("reason")), _text(row.get("message")), at))
+    if not found and status.get("reason") in _TAKEN_AWAY:
+        found.append((_text(status.get("reason")), _text(status.get("message")), 0))
+    return found
 
 
 def _evictions(workload: Mapping[str, Any], owner: str) -> list[JobLine]:

@@ -13,6 +13,7 @@ import json
 import signal
 import threading
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Optional, Protocol
@@ -100,35 +101,37 @@ class Watcher:
         running = [Job(*row["job"]) for row in self._reported.values() if row["job"][2] not in OUTCOMES]
         snapshot = self._source.look(running)
         bad = {node.name: node for node in snapshot.nodes}
-        changes = 0
-        for job in snapshot.jobs:
-            if not fnmatch.fnmatch(job.name, self._name_pattern):
-                continue
-            former = self._reported_job(job)
-            if job.state == "PENDING" and former is None:
-                continue
-            # a requeued job has no nodes any more: those that it lost are of the attempt before
-            ran = former if former is not None and former.restarts < job.restarts else job
-            lost_nodes = [bad[name] for name in hosts_of(ran.nodes) if name in bad]
-            row = lost_nodes if job.outcome is None or job.failed_node else []
-            keys = self._reported[job.id].get("keys", []) if former is not None else []
-            fresh = [line for line in snapshot.lines.get(job.id, ()) if line.key not in keys]
-            now: dict[str, Any] = {"job": list(job), "lost": [list(node) for node in row if ran is job]}
-            if former is not None and not fresh and {**self._reported[job.id], **now} == self._reported[job.id]:
-                continue
-            slug = self._slug(job, former)
-            if slug is None:
-                continue
-            is_same = former is not None and {**self._reported[job.id], **now} == self._reported[job.id]
-            self._report(slug, job, ran, row, fresh, is_same=is_same)
-            keys = [*keys, *(line.key for line in fresh)][-_MAX_KEYS:]
-            self._reported[job.id] = {**now, "slug": slug, "keys": keys}
-            changes += 1
+        named = [job for job in snapshot.jobs if fnmatch.fnmatch(job.name, self._name_pattern)]
+        changes = sum(self._tell_of(job, snapshot.lines.get(job.id, ()), bad) for job in named)
         while len(self._reported) > _MAX_JOBS:
             self._reported.pop(next(iter(self._reported)))
         if changes:
             self._save()
         return changes
+
+    def _tell_of(self, job: Job, lines: Iterable[JobLine], bad: Mapping[str, Node]) -> bool:
+        """Tell what is new of one job; whether anything was told. ``bad``: nodes that cannot be used, by name."""
+        former = self._reported_job(job)
+        if job.state == "PENDING" and former is None:
+            return False
+        reported = self._reported[job.id] if former is not None else {}
+        # a requeued job has no nodes any more: those that it lost are of the attempt before
+        ran = former if former is not None and former.restarts < job.restarts else job
+        lost_nodes = [bad[name] for name in hosts_of(ran.nodes) if name in bad]
+        lost = lost_nodes if job.outcome is None or job.failed_node else []
+        keys = reported.get("keys", [])
+        fresh = [line for line in lines if line.key not in keys]
+        now: dict[str, Any] = {"job": list(job), "lost": [list(node) for node in lost if ran is job]}
+        is_same = former is not None and {**reported, **now} == reported
+        if is_same and not fresh:
+            return False
+        slug = self._slug(job, former)
+        if slug is None:
+            return False
+        self._report(slug, job, ran, lost, fresh, is_same=is_same)
+        told = [*keys, *(line.key for line in fresh)][-_MAX_KEYS:]
+        self._reported[job.id] = {**now, "slug": slug, "keys": told}
+        return True
 
     def _reported_job(self, job: Job) -> Optional[Job]:  # noqa: UP045
         """What was told of this job. A requeue changes the time of submission as a new job of the same id does, but
