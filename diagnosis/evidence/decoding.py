@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -25,11 +26,17 @@ def _read_keys(part: ReportPart, kind: type[msgspec.Struct]) -> dict[str, Json]:
     """The keys of a record and of the records in its lists, without nulls."""
     found: dict[str, Json] = {}
     stated = _as_mapping(part)
-    for field in msgspec.structs.fields(kind):
-        value = stated.get(field.encode_name)
+    for name, inner in _fields(kind).items():
+        value = stated.get(name)
         if value is not None:
-            found[field.encode_name] = _read_value(value, _record_in(field.type))
+            found[name] = _read_value(value, inner)
     return found
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct] | None]:
+    """The keys of a record, each with the type of record that it holds; to ask takes long."""
+    return {field.encode_name: _record_in(field.type) for field in msgspec.structs.fields(kind)}
 
 
 def _as_mapping(part: ReportPart) -> JsonObject:

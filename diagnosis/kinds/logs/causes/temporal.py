@@ -179,9 +179,10 @@ def withdrawn_complaints(facts: Facts) -> set[int]:
     """
     catalogue, found = facts.catalogue, set[int]()
     events = catalogue.events
+    said = set(events["signature"].drop_nulls())
     for rule in facts.rules.signatures:
-        ends = events.filter(pl.col("signature") == rule.id)["event"] if rule.ends else pl.Series()
-        if not ends.is_empty():
+        if rule.ends and rule.id in said:
+            ends = events.filter(pl.col("signature") == rule.id)["event"]
             back = _last_lines(catalogue.cells.filter(pl.col("event").is_in(ends.implode())))
             is_over = writers_went_on(catalogue, back) & events["signature"].is_in(rule.ends)
             found |= set(events.filter(is_over)["event"].to_list())

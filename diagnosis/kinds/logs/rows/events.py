@@ -28,7 +28,19 @@ from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.model import LOG_KINDS, Kind, Parsed, Source
 
 _HALF_YEAR: Final = thresholds.of("clocks").half_year_days * 24 * 3600 * 1_000_000_000
-_ROW = ("file", "line", "offset", "length", "record", "at", "source", "masked")
+_ROW = {
+    "file": pl.UInt32,
+    "line": pl.UInt32,
+    "offset": pl.UInt64,
+    "length": pl.UInt32,
+    "record": pl.UInt32,
+    "at": pl.Int64,
+    "source": pl.UInt32,
+    "masked": pl.UInt64,
+}
+_NO_ROWS: Final = pl.DataFrame(schema=_ROW)
+#: Lines of a job whose rows are kept, because all steps ask for some of them (about 50 bytes each).
+MAX_KEPT_LINES: Final = 1 << 16
 #: How many more lines are read than are typically needed: a second read costs more.
 _READ_AHEAD: Final = thresholds.limits("events").read_ahead
 #: Places of a long file in which lines are looked for.
@@ -96,7 +108,7 @@ class LogTable:
 
         ``limit`` cuts the result, file after file, so that a storm of one message cannot fill memory.
         """
-        found, height = [self._rows([])], 0
+        found, height = [_NO_ROWS], 0
         for rows in self.slabs(masked, files=files, limit=limit):
             found.append(rows)
             height += rows.height
@@ -116,6 +128,11 @@ class LogTable:
         files beyond so many rows are left out.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
+        if self._kept is not None:
+            yield self._counting(
+                self._kept if files is None else self._kept.filter(pl.col("file").is_in(files)), wanted
+            )
+            return
         wanted_cells = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
         if files is not None:
             wanted_cells = wanted_cells.filter(pl.col("file").is_in(list(files)))
@@ -131,11 +148,15 @@ class LogTable:
                 file, low, high = chosen[group[0]]
                 yield from self._slabs(file, low, high, wanted)
                 continue
-            rows = self._rows([chosen[n][0] for n in group]).filter(pl.col("masked").is_in(wanted.implode()))
-            if self.begun:
-                begun = pl.col("file").replace_strict(dict(self.begun), default=0, return_dtype=pl.UInt32)
-                rows = rows.filter(pl.col("line") >= begun)
-            yield rows
+            yield self._counting(self._rows([chosen[n][0] for n in group]), wanted)
+
+    def _counting(self, rows: pl.DataFrame, wanted: pl.Series) -> pl.DataFrame:
+        """Those of these messages that count."""
+        is_counting = pl.col("masked").is_in(wanted.implode())
+        if self.begun:
+            begun = pl.col("file").replace_strict(dict(self.begun), default=0, return_dtype=pl.UInt32)
+            is_counting &= pl.col("line") >= begun
+        return rows.filter(is_counting)
 
     def sampled(self, masked: Sequence[int], file: int, most: int) -> pl.DataFrame:
         """At most ``most`` of the lines of these messages in one file, as :meth:`rows` has them.
@@ -158,7 +179,7 @@ class LogTable:
         spacing = max(1, int(edges[-1] - edges[0]) // MAX_PLACES_READ)
         is_near = spacing <= tables.ROWS_PER_GROUP
         together = max(1, cells.MAX_LINES // spacing) if is_near else 1
-        found = [self._rows([])]
+        found = [_NO_ROWS]
         for place in range(0, MAX_PLACES_READ, together):
             own = edges[place : place + together + 1]
             end = own[-1] if is_near else min(own[-1], own[0] + wide)
@@ -167,7 +188,7 @@ class LogTable:
 
     def _last(self, file: int, low: int, high: int, wanted: pl.Series, count: int, apart: float) -> pl.DataFrame:
         """The last ``count`` lines of these messages in a file, which are typically so many lines ``apart``; or all."""
-        found, begin = [self._rows([])], high + 1
+        found, begin = [_NO_ROWS], high + 1
         while begin > low and (missing := count - sum(rows.height for rows in found)) > 0:
             end, begin = begin - 1, max(low, begin - math.ceil(max(slabs.LINES_BEFORE, _READ_AHEAD * missing * apart)))
             found.insert(0, self.around(file, begin, end, wanted))
@@ -175,7 +196,10 @@ class LogTable:
 
     def around(self, file: int, low: int, high: int, wanted: pl.Series | None = None) -> pl.DataFrame:
         """The rows of lines ``low`` to ``high`` (both included) of one file; those of the messages ``wanted`` alone."""
-        return pl.concat([self._rows([]), *self._slabs(file, low, high, wanted)])
+        if self._kept is None:
+            return pl.concat([_NO_ROWS, *self._slabs(file, low, high, wanted)])
+        is_near = (pl.col("file") == file) & pl.col("line").is_between(low, high)
+        return self._kept.filter(is_near if wanted is None else is_near & pl.col("masked").is_in(wanted.implode()))
 
     def stamps(self, file: int) -> pl.DataFrame:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""
@@ -189,6 +213,12 @@ class LogTable:
     def says(self, pattern: str) -> pl.Expr:
         """Messages whose example a pattern matches."""
         return self._examples.contains(pl.col("example"), pattern)
+
+    @cached_property
+    def _kept(self) -> pl.DataFrame | None:
+        """All rows of a small job; None of another one."""
+        is_small = sum(lines.size for lines in self.lines) <= MAX_KEPT_LINES
+        return self._rows(range(len(self.files))) if is_small else None
 
     @cached_property
     def _bases(self) -> dict[int, int]:
@@ -212,7 +242,7 @@ class LogTable:
             self.lines[file], low, high, self.year_at, wanted, is_timed=file not in self._untimed
         ):
             base = pl.lit(self._bases.get(file, 0), pl.UInt32)
-            yield rows.with_columns(file=pl.lit(file, pl.UInt32), source=pl.col("source") + base).select(_ROW)
+            yield rows.with_columns(file=pl.lit(file, pl.UInt32), source=pl.col("source") + base).select(*_ROW)
 
     def _rows(self, files: Sequence[int]) -> pl.DataFrame:
         """All rows of some files."""
@@ -224,7 +254,7 @@ class LogTable:
         )
         at = line_counts.own_time(self.year_at).forward_fill().over("file")
         rows = stored_rows.read(lines, tuple(tables.COLUMNS))
-        return rows.with_columns(file=file, source=pl.col("source") + base).with_columns(at=at).select(_ROW)
+        return rows.with_columns(file=file, source=pl.col("source") + base).with_columns(at=at).select(*_ROW)
 
 
 def _firsts(rows: pl.DataFrame, edges: line_counts.Places, wide: int, each: int) -> pl.DataFrame:

@@ -16,6 +16,12 @@ FILES = 5
 STEP = "step {n} loss 1.5"
 
 
+@pytest.fixture(autouse=True, params=[0, events.MAX_KEPT_LINES], ids=["read", "kept"])
+def few_or_many_lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a large job, read for each question, are those of a small one, which are kept."""
+    monkeypatch.setattr(events, "MAX_KEPT_LINES", request.param)
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> events.LogTable:
     """Five files with a step a second; each second line states no time."""

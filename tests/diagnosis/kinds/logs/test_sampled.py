@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +16,14 @@ from diagnosis.kinds.logs.rows.events import LogTable
 from tests.diagnosis.kinds.logs.test_cells import FILE, written
 
 LONG = st.lists(FILE, min_size=1, max_size=8).map(lambda parts: [line for part in parts for line in part])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def many_lines() -> Iterator[None]:
+    """No log is so small that its rows are kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events, "MAX_KEPT_LINES", 0)
+        yield
 
 
 def table_of(lines: list[tuple[int, int, int | None]], folder: Path) -> LogTable:

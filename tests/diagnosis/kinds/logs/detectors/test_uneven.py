@@ -10,6 +10,7 @@ import pytest
 
 from diagnosis import unevenness
 from diagnosis.kinds.logs.compare.detectors import uneven
+from diagnosis.kinds.logs.rows import events
 from diagnosis.kinds.logs.rows.events import LogTable
 from tests.diagnosis.cases import case_of_files
 
@@ -65,6 +66,7 @@ def test_the_files_of_a_message_are_read_together(tmp_path: Path, monkeypatch: p
         return read_rows(table, files)
 
     monkeypatch.setattr(LogTable, "_rows", counted)
+    monkeypatch.setattr(events, "MAX_KEPT_LINES", 0)
     for count in (4, 16):
         files = {f"gpu-{node}.log": [lines(step, node, 180) for step in range(20)] for node in range(count)}
         case = case_of_files(tmp_path / str(count), files)
