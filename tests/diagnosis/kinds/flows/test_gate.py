@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from diagnosis.kinds.flows.read.readers import delimited
-from diagnosis.kinds.flows.read.readers.columns import ALIASES
+from diagnosis.kinds.flows.read.readers.column_names import ALIASES
 
 
 @pytest.mark.parametrize("name", [name for key in ("src", "dst") for name in ALIASES[key]])

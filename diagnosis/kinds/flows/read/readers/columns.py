@@ -4,151 +4,35 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import polars as pl
 
 from diagnosis.kinds.flows.read.flow_records import PROTOCOLS
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows
+from diagnosis.kinds.flows.read.readers.column_names import (
+    ALIASES,
+    BY_NAME,
+    MAX_CHARS,
+    SIZE_UNITS,
+    TIME_UNITS,
+    our_name,
+    plain,
+    stem,
+    unit_of,
+)
 
-#: our name -> exporters' names (compared without case, blanks, `_`, `-` and `.`)
-ALIASES: dict[str, tuple[str, ...]] = {
-    "start": (
-        "start",
-        "starttime",
-        "first",
-        "firstseen",
-        "ts",
-        "tstart",
-        "begin",
-        "timestart",
-        "timeflowstartns",
-        "timeflowstartms",
-        "timeflowstart",
-        "startns",
-        "startts",
-        "frametimeepoch",
-        "flowstart",
-        "flowstartseconds",
-        "flowstartmilliseconds",
-        "time",
-        "timestamp",
-        "startms",
-        "tsr",
-    ),
-    "end": (
-        "end",
-        "endtime",
-        "last",
-        "lastseen",
-        "te",
-        "tend",
-        "timeend",
-        "timeflowendns",
-        "timeflowendms",
-        "timeflowend",
-        "endns",
-        "endts",
-        "flowend",
-        "flowendseconds",
-        "flowendmilliseconds",
-        "endms",
-        "ter",
-    ),
-    "duration": ("duration", "dur", "td", "tds", "durations", "durationms", "durationns"),
-    "src": (
-        "src",
-        "srcip",
-        "srcaddr",
-        "sa",
-        "source",
-        "sourceip",
-        "sourceaddress",
-        "srcaddress",
-        "idorigh",
-        "ipsrc",
-        "src4addr",
-        "src6addr",
-        "sourceipv4address",
-        "sourceipv6address",
-        "sip",
-        "ipv6src",
-    ),
-    "dst": (
-        "dst",
-        "dstip",
-        "dstaddr",
-        "da",
-        "destination",
-        "destip",
-        "destinationip",
-        "destinationaddress",
-        "dstaddress",
-        "idresph",
-        "ipdst",
-        "dst4addr",
-        "dst6addr",
-        "destinationipv4address",
-        "destinationipv6address",
-        "dip",
-        "ipv6dst",
-    ),
-    "src_port": ("srcport", "sp", "sport", "idorigp", "udpsrcport", "tcpsrcport", "sourceport", "sourcetransportport"),
-    "dst_port": (
-        "dstport",
-        "dp",
-        "dport",
-        "idrespp",
-        "udpdstport",
-        "tcpdstport",
-        "destinationport",
-        "destinationtransportport",
-    ),
-    "proto": ("proto", "pr", "protocol", "protocolidentifier", "ipproto"),
-    "bytes": (
-        "bytes",
-        "byt",
-        "ibyt",
-        "inbytes",
-        "size",
-        "sizebytes",
-        "octets",
-        "origbytes",
-        "octetdeltacount",
-        "octettotalcount",
-        "framelen",
-    ),
-    "packets": ("packets", "pkt", "pkts", "ipkt", "inpackets", "origpkts", "packetdeltacount", "packettotalcount"),
-    "path": ("switches", "switch", "leaf", "path", "ra", "routerip", "exporter", "sampleraddress", "ip4router"),
-    "back_bytes": ("respbytes", "obyt", "outbytes"),
-    "back_packets": ("resppkts", "opkt", "outpackets"),
-    "sampling": ("samplingrate", "sampled", "samplinginterval"),
-}
 #: Number of values that decide a column's unit.
 SAMPLE_VALUES = 4096
 COUNTS = ("src_port", "dst_port", "bytes", "packets", "back_bytes", "back_packets")
-_BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 
 _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
 
 INSTANTS_NOTE = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be found."
-#: Longer words are no column names.
-_MAX_CHARS = 100
+#: Smaller times are from the capture's own start.
+_LEAST_EPOCH_S = 5e8
 _PACKED_ADDRESS = "^(?:[A-Za-z0-9+/]{6}|[A-Za-z0-9+/]{22})==$"
-_PUNCTUATION = re.compile(r"[\W_]+")
-
-
-def plain(name: str) -> str:
-    """A column name without case and punctuation."""
-    return _PUNCTUATION.sub("", name.lower())
-
-
-@lru_cache(4096)  # every small log is searched for a header, and they are similar
-def _our_name(name: str) -> str | None:
-    return _BY_NAME.get(plain(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +51,11 @@ class Columns:
         names = list(names)
         found: dict[str, list[str]] = {}
         for name in names:
-            own_name = _BY_NAME.get(plain(name))
+            own_name = our_name(name) if len(name) <= MAX_CHARS else None
             if own_name:
                 found.setdefault(own_name, []).append(name)
         for own_name, own in found.items():  # nanoseconds before milliseconds before seconds
-            own.sort(key=lambda name: ALIASES[own_name].index(plain(name)))
+            own.sort(key=lambda name: (plain(name) not in BY_NAME, ALIASES[own_name].index(stem(name))))
         missing = [
             label for key, label in (("src", "source address"), ("dst", "destination address")) if key not in found
         ]
@@ -189,7 +73,7 @@ class Columns:
     @staticmethod
     def parts(names: Iterable[str]) -> int:
         """How many of source, destination, time and volume the names hold (0..4)."""
-        have = {_our_name(name) if len(name) <= _MAX_CHARS else None for name in names}
+        have = {our_name(name) if len(name) <= MAX_CHARS else None for name in names}
         times, volumes = have & {"start", "end", "duration"}, have & {"bytes", "packets"}
         return ("src" in have) + ("dst" in have) + bool(times) + bool(volumes)
 
@@ -218,7 +102,7 @@ class Columns:
             if name in ("src", "dst", "path"):
                 columns.append(_address([table[c] for c in columns_of], name))
             elif name in COUNTS:
-                value = _first_present([_number(table[c]) for c in columns_of])
+                value = _first_present([_number(table[c]) * (unit_of(c, SIZE_UNITS) or 1.0) for c in columns_of])
                 columns.append(value.cast(pl.Int64, strict=False).alias(name))
         if "proto" in self.found:
             columns.append(_first_present([_protocol(table[c]) for c in self.found["proto"]]).alias("proto"))
@@ -229,7 +113,9 @@ class Columns:
 
     def _time(self, table: pl.DataFrame, name: str, time_zone: str, reading: Reading) -> pl.Series | None:
         columns = [c for c in self.found.get(name, []) if table[c].null_count() < table.height]
-        return to_ns(table[columns[0]], time_zone, reading) if columns else None
+        if not columns:
+            return None
+        return to_ns(table[columns[0]], time_zone, reading, unit_of(columns[0], TIME_UNITS))
 
     def _scaled_up(self, out: pl.DataFrame, table: pl.DataFrame, reading: Reading) -> pl.DataFrame:
         """Multiplies sampled counts by the sampling rate."""
@@ -246,7 +132,7 @@ class Columns:
         name = next(iter(self.found.get("duration", [])), None)
         if name is None:
             return None
-        unit = 1e6 if plain(name).endswith("ms") else 1.0 if plain(name).endswith("ns") else 1e9
+        unit = unit_of(name, TIME_UNITS) or 1e9
         return (_number(table[name]) * unit).round(0).cast(pl.Int64, strict=False)
 
 
@@ -329,11 +215,11 @@ def _protocol(series: pl.Series) -> pl.Series:
     )
 
 
-def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
+def to_ns(series: pl.Series, time_zone: str, reading: Reading, named_unit: float | None = None) -> pl.Series:
     """Times in any of the usual forms to nanoseconds UTC.
 
-    Numbers: the magnitude decides the unit (seconds, ms, µs, ns since 1970; small numbers are seconds from the
-    capture's start). Text without an offset is in ``time_zone``.
+    Numbers: the magnitude decides the unit (seconds, ms, µs, ns since 1970; small numbers are from the capture's
+    start, in seconds or in the unit that their column names). Text without an offset is in ``time_zone``.
     """
     if isinstance(series.dtype, pl.Datetime):
         zoned = (
@@ -343,18 +229,20 @@ def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
         )
         return zoned.dt.convert_time_zone("UTC").dt.cast_time_unit("ns").to_physical()
     if series.dtype.is_numeric():
-        return _scale_to_ns(series)
+        return _scale_to_ns(series, named_unit)
     text = series.cast(pl.String).str.strip_chars(' "')
     number = text.cast(pl.Float64, strict=False)
     if len(text) - number.null_count() > 0.5 * (len(text) - text.null_count()):
         whole = text.cast(pl.Int64, strict=False)
-        return _scale_to_ns(whole if whole.null_count() == number.null_count() else number)
+        return _scale_to_ns(whole if whole.null_count() == number.null_count() else number, named_unit)
     return _from_text(text, time_zone, reading)
 
 
-def _scale_to_ns(series: pl.Series) -> pl.Series:
+def _scale_to_ns(series: pl.Series, named_unit: float | None) -> pl.Series:
     typical = abs(float(series.drop_nulls().head(SAMPLE_VALUES).median() or 0.0))  # type: ignore[arg-type]
     unit = 1e9 if typical < 1e11 else 1e6 if typical < 1e14 else 1e3 if typical < 1e17 else 1.0
+    if named_unit is not None and typical < _LEAST_EPOCH_S:
+        unit = named_unit
     if not series.dtype.is_integer() and unit < 1e9 and bool((series == series.round(0)).all()):
         series = series.cast(pl.Int64, strict=False)  # whole milliseconds stay exact
     if series.dtype.is_integer():

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis.kinds.flows.read.port_rates import Bandwidth, PortRates
-from diagnosis.kinds.flows.read.readers.columns import plain
+from diagnosis.kinds.flows.read.readers.column_names import plain
 
 type Floats = npt.NDArray[np.float64]
 

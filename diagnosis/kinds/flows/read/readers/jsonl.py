@@ -10,7 +10,8 @@ import polars as pl
 from diagnosis.json_values import Json
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows, blocks_of_lines
-from diagnosis.kinds.flows.read.readers.columns import Columns, plain
+from diagnosis.kinds.flows.read.readers.column_names import plain
+from diagnosis.kinds.flows.read.readers.columns import Columns
 from diagnosis.model import ParseHints
 
 #: A pretty-printed array must be in memory as a whole.
