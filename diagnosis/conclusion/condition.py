@@ -127,6 +127,12 @@ class Situation:
         return any(result.is_of_run for result in self.faults_shown)
 
     @property
+    def has_stated_end(self) -> bool:
+        """A report says that a process of the job ended badly, and the logs only break off."""
+        is_stated = any(result.is_end for result in self.faults_shown)
+        return is_stated and self.outcome in ("running", "unknown")
+
+    @property
     def faults_shown(self) -> list[Result]:
         """The results that alone show that something is broken."""
         return [result for result in self.results if result.is_fault]
@@ -177,6 +183,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("hung", lambda s: s.shows_rank_behind, "a rank is behind, and nothing shows that the job went on"),
     ("degraded", lambda s: s.shows_slow_place, "a place is slow, or slower than the others"),
     ("degraded", lambda s: s.shows_setup, "nodes are not set up as the others, or as usual"),
+    ("failed", lambda s: s.has_stated_end, "a report says that a process of the job ended badly"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
     ("degraded", lambda s: s.works_beside_fault, "a report of the machines shows a broken part while the job works"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
@@ -214,7 +221,8 @@ def outcome(name: str, situation: Situation) -> str:
             return "failed" if situation.has_ended else "running"
         if name == "failed":
             # a broken part alone ends no job
-            return "failed" if situation.has_failed_run else shown
+            is_stated = situation.has_failed_run or situation.has_stated_end
+            return "failed" if is_stated else shown
     ended = _OUTCOME_OF_CONDITION.get(name, shown)
     if name == "hung" and ended in ("succeeded", "unknown"):
         return "failed"

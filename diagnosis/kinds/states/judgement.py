@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -39,23 +39,29 @@ def _of_report(parsed: Parsed) -> list[Result]:
     ids = frozenset(parsed.facts.get("formats") or ())
     rows = _rows_by_name(ids, (fact.name for fact in facts))
     greatest = _greatest(facts)
-    at_work = {fact.name.removesuffix(_NOW) for fact in facts if _says_running(fact)}
+    now = [fact for fact in facts if fact.name.endswith(_NOW)]
+    states = {fact.name.removesuffix(_NOW): fact.value for fact in now}
     bad: dict[tuple[str, str], Result] = {}
     for fact in sorted(facts, key=lambda fact: not fact.part):  # what names a part says more
         for row in rows[fact.name]:
             category = _category(row, fact, greatest)
             if category:
                 result = _result(parsed.path, ids, row, category, fact)
-                container, _, former = fact.name.partition(_FORMER)
-                is_former = bool(former) and container in at_work
-                bad.setdefault((row.id, fact.place.name), replace(result, is_former=is_former))
+                bad.setdefault((row.id, fact.place.name), _in_time(result, fact, states))
                 break
     strongest = sorted(bad.values(), key=lambda result: -result.outcome.ratio)
     return strongest[:MAX_RESULTS]
 
 
-def _says_running(fact: Fact) -> bool:
-    return fact.name.endswith(_NOW) and fact.value == "Running"
+def _in_time(result: Result, fact: Fact, states: Mapping[str, str]) -> Result:
+    """The result with its time: before a container that runs began again, or how it ended.
+    ``states``: the state of each container.
+    """
+    container, _, former = fact.name.partition(_FORMER)
+    if former:
+        return replace(result, is_former=states.get(container) == "Running")
+    container, _, now = fact.name.partition(f"{_NOW}.")
+    return replace(result, is_end=bool(now) and states.get(container) == "Terminated")
 
 
 def _rows_by_name(ids: frozenset[str], names: Iterable[str]) -> dict[str, list[FaultRow]]:

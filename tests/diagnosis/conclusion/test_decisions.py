@@ -35,6 +35,7 @@ NODE = (Place("node", "n1"),)
 CHECK = Check("memory", "Memory", "", "", 0.0, "node", (), (), ())
 BROKEN = Result(CHECK, Outcome("bad", "has bad memory", 1000.0, adds="hardware.gpu.ecc"), "gpu.txt", 1, "bad")
 FORMER = replace(BROKEN, is_former=True)
+ENDED_SO = replace(BROKEN, is_end=True)
 BEHIND = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="framework.collective.timeout"))
 OTHER_VERSION = replace(BROKEN, check=replace(CHECK, id=SETUP_CHECK))
 SLOW_PLACE = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="performance.straggler"))
@@ -92,6 +93,8 @@ def slow(t: float, until: float, **more: Any) -> Finding:
         (situation(ENDED, results=(BROKEN,)), "degraded", "succeeded"),
         (situation(shown("running"), results=(BROKEN,)), "degraded", "running"),
         (situation(shown("running"), results=(FORMER,)), "running", "running"),
+        (situation(shown("running"), results=(ENDED_SO,)), "failed", "failed"),
+        (situation(ENDED, results=(ENDED_SO,)), "degraded", "succeeded"),
         (situation(shown("unknown"), results=(SLOW_PLACE,)), "degraded", "unknown"),
         (situation(shown("unknown"), results=(replace(BROKEN, is_of_run=True),)), "failed", "failed"),
         (situation(None), "unknown", "unknown"),

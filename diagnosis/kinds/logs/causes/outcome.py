@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import thresholds
+from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.causes import roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED, Lifecycles
@@ -26,6 +26,7 @@ from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
+from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("outcome")
 #: A command line that was not accepted.
@@ -94,8 +95,8 @@ def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending
     success = [*ends["success"], *(catalogue.masked(*lives.well) if lives.has_ended_well else ())]
     is_shut_down = _is_torn_down(bad) and _outweighs_success(catalogue, lead, success)
     is_outweighed = is_shut_down or lives.has_failed_code
-    is_vague = lead.strength == Strength.WEAK and not lead.is_exception
-    has_ended_calmly = facts.is_complete and is_vague and not _is_torn_down(bad)
+    is_aside = _is_beside_the_program(lead) and not _is_torn_down(bad)
+    has_ended_calmly = facts.is_complete and is_aside
     rows = (
         (bool(success) and not is_outweighed, "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
@@ -111,6 +112,16 @@ def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending
     )
     outcome, reason = next((outcome, reason) for is_so, outcome, reason in rows if is_so)
     return Ending(outcome, reason, tuple(success), tuple(cancelled), tuple(limit))
+
+
+def _is_beside_the_program(lead: EventRow) -> bool:
+    """Whether a root says only vaguely that something failed, or a kernel or a daemon says it, and
+    no process died of it: training that came to its planned end did so in spite of it.
+    """
+    is_death = "death" in taxonomy.load().get(lead.category or UNKNOWN).traits
+    is_vague = lead.strength == Strength.WEAK
+    is_of_machine = lead.is_system and not is_death
+    return (is_vague or is_of_machine) and not lead.is_exception
 
 
 def _open_lead(facts: FailureFacts, chosen: Roots) -> EventRow:

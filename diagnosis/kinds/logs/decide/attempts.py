@@ -1,5 +1,5 @@
 """Several global launches, or several jobs, in one tree: each is diagnosed separately, and the last
-unsuccessful one is reported.
+unsuccessful one is reported, if no later launch completed or still runs.
 
 A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's
 ``attempt_N/<local rank>/`` is
@@ -136,13 +136,14 @@ def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None
 
 
 def _reported(diagnoses: Sequence[LogDiagnosis], jobs: Sequence[str]) -> LogDiagnosis | None:
-    """The last unsuccessful of the diagnoses, with all launches. Other ``jobs`` are no launches of
-    this one.
+    """The last unsuccessful of the diagnoses, with all launches; the last launch, if it shows that
+    the job completed or runs. Other ``jobs`` are no launches of this one.
     """
     if not diagnoses:
         return None
     failed = [one for one in diagnoses if one.is_failure]
-    chosen = (failed or diagnoses)[-1]
+    is_recovered = not jobs and diagnoses[-1].outcome in ("succeeded", "running")
+    chosen = diagnoses[-1] if is_recovered or not failed else failed[-1]
     attempts = tuple(itertools.chain.from_iterable(one.attempts for one in diagnoses))
     notes = dict(itertools.chain.from_iterable(one.read_notes.items() for one in diagnoses))
     chosen = replace(chosen, read_notes=notes)

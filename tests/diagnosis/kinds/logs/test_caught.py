@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.diagnosis.cases import case_of_files, case_of_lines
 
 FRAMES = (
@@ -101,6 +103,20 @@ def test_a_vague_error_fails_no_training_that_came_to_its_planned_end(tmp_path: 
     assert case_of_files(tmp_path, files).ending.outcome == "succeeded"
     cut = files | {"job.out": steps[:40]}
     assert case_of_files(tmp_path / "cut", cut).ending.outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("slurmstepd: error: Unable to unlink socket `/run/x`: No such file or directory", "succeeded"),
+        ("[  812.114912] NVRM: Xid (PCI:0000:4f:00): 79, GPU has fallen off the bus.", "succeeded"),
+        ("[  812.114912] Out of memory: Killed process 3321 (python3) total-vm:9kB", "failed"),
+    ],
+)
+def test_what_a_daemon_or_a_kernel_says_fails_no_completed_training(line: str, expected: str, tmp_path: Path) -> None:
+    steps = [f"step {n}/60 | loss {5 - n / 50}" for n in range(1, 61)]
+    assert outcome(tmp_path, *steps, line) == expected
+    assert outcome(tmp_path / "cut", *steps[:40], line) == "failed"
 
 
 def test_a_container_that_began_again_takes_its_back_off_back(tmp_path: Path) -> None:

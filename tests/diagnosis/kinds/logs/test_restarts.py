@@ -51,3 +51,30 @@ def test_lines_of_the_beginning_that_a_failed_program_prints_again_begin_no_laun
         tmp_path, banner.format(0), error, banner.format(1), "2026-03-01 08:02:00 Process Exiting with Code: 1\n"
     )
     assert (found["outcome"], found["id"]) == ("failed", "user.code.shape")
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+
+
+def test_an_error_of_a_file_whose_job_counts_on_in_a_later_file_ended_nothing(tmp_path: Path) -> None:
+    former = f"{update(1, 20, 0)}{OOM}"
+    report = told_all(tmp_path / "on", previous=former, current=update(15, 51, 40))
+    assert report["conclusion"]["outcome"] == "running"
+    again = f"{update(15, 51, 40)}ValueError: bad input shape (9, 39)\n"
+    failed = told_all(tmp_path / "again", previous=former, current=again)
+    assert failed["logs"]["id"] == "user.code.shape"
+
+
+def test_an_error_of_a_file_whose_progress_overlaps_with_that_of_others_ended_them(
+    tmp_path: Path,
+) -> None:
+    report = told_all(tmp_path, rank0=f"{update(1, 20, 0)}{OOM}", rank1=update(1, 22, 0))
+    assert report["logs"]["id"] == "user.memory.cuda_oom"
+
+
+def test_the_last_launch_decides_where_each_has_a_directory(tmp_path: Path) -> None:
+    former, last = f"{update(1, 40, 0)}{OOM}", f"{update(31, 59, 2)}Training complete\n"
+    found = told_all(tmp_path, **{"attempt_0/r0": former, "attempt_1/r0": last})["conclusion"]
+    assert (found["condition"], found["outcome"]) == ("recovered", "succeeded")
+    failed = told_all(tmp_path / "b", **{"attempt_0/r0": last, "attempt_1/r0": former})
+    assert failed["logs"]["id"] == "user.memory.cuda_oom"
