@@ -219,10 +219,10 @@ def outcome(name: str, situation: Situation) -> str:
     if not situation.logs.is_failure:
         if situation.is_stuck:
             return "failed" if situation.has_ended else "running"
-        if name == "failed":
-            # a broken part alone ends no job
-            is_stated = situation.has_failed_run or situation.has_stated_end
-            return "failed" if is_stated else shown
+        # a broken part alone ends no job
+        is_stated = any((situation.has_failed_run, situation.has_stated_end))
+        if name == "failed" and not is_stated:
+            return shown
     ended = _OUTCOME_OF_CONDITION.get(name, shown)
     if name == "hung" and ended in ("succeeded", "unknown"):
         return "failed"
