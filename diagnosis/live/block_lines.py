@@ -23,9 +23,10 @@ from diagnosis.model import Level
 #: two of them is divided by the counts between them, so a job that counts more often has the same
 #: step.
 MAX_COUNTER_LINES: Final = 64
-#: Maximum number of errors, statements about disks and nodes that are reported for a range.
+#: Maximum number of errors, statements about disks, ends of processes and nodes that are read of a range.
 MAX_ERRORS: Final = 5
 MAX_DISKS: Final = 20
+MAX_ENDS: Final = 64
 MAX_WRITERS: Final = 4_096
 #: Stages that are kept after the last count.
 MAX_ANNOUNCED: Final = 8
@@ -48,6 +49,7 @@ class BlockLines:
         self._stages = self._places([bool(one.stage) for one in known])
         self._errors = self._places([bool(one.signature) for one in known])
         self._disks = self._places([one.is_disk for one in known])
+        self._ends = self._places([one.tells_end for one in known])
 
     def _places(self, has_meaning: list[bool]) -> Places:
         """The lines whose message has such a meaning."""
@@ -72,6 +74,7 @@ class BlockLines:
             stage_at=stage_at,
             announced=tuple(line.mark for line in after[:MAX_ANNOUNCED]),
             errors=self._error_rows(log, _within(self._errors, low, high)),
+            ended=self._bad_end(_within(self._ends, low, high)),
             tallies=self._tallies(low, high),
             disks=self._disk_uses(_within(self._disks, low, high)),
             writers=_writers(log),
@@ -136,6 +139,17 @@ class BlockLines:
         errors = count[worst >= Level.ERROR].sum()
         retries = count[is_retry].sum()
         return LineTallies(errors=int(errors), retries=int(retries))
+
+    def _bad_end(self, rows: Places) -> str:
+        """The first line that tells that a process ended badly: the code differs between lines of
+        one message.
+        """
+        is_bad = words.regex("watched", "bad_end")
+        for row in rows[:MAX_ENDS].tolist():
+            text = self._prepared.rows.one(row, MAX_LINE_CHARS)
+            if is_bad.search(text):
+                return text.strip()[:MAX_ERROR_CHARS]
+        return ""
 
     def _disk_uses(self, rows: Places) -> tuple[DiskUse, ...]:
         """What the last lines say of the use of file systems."""

@@ -28,7 +28,7 @@ MAX_LINE_CHARS: Final = 2_000
 
 class Meaning(NamedTuple):
     """``stage``: the stage that the message begins or ends; ``signature``: the decisive rule of a
-    cause.
+    cause; ``tells_end``: a process ended, well or badly.
     """
 
     is_counter: bool = False
@@ -38,6 +38,7 @@ class Meaning(NamedTuple):
     category: str = ""
     is_retry: bool = False
     is_disk: bool = False
+    tells_end: bool = False
 
 
 _NO_MEANING: Final = Meaning()
@@ -96,6 +97,7 @@ def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
     about_retries = messages.filter(pl.col("example").str.contains(retry))
     retries = set(about_retries["masked"].to_list())
     states_use = words.regex("watched", "disk")
+    tells_end = words.regex("phrases", "worker_ended")
     found = {}
     for masked, example in messages.select("masked", "example").iter_rows():
         stage, is_end = marks.get(masked, ("", False))
@@ -108,5 +110,6 @@ def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
             category=category,
             is_retry=masked in retries,
             is_disk="%" in example and states_use.search(example[:MAX_LINE_CHARS]) is not None,
+            tells_end=tells_end.search(example[:MAX_LINE_CHARS]) is not None,
         )
     return found

@@ -77,7 +77,8 @@ class Observation(msgspec.Struct, frozen=True):
 
     ``counters``: message -> its counts in the order of the lines; ``stage``: at the end of the
     range, None if no line names one; ``announced``: stages after the last count, each once in a
-    row; ``writers``: nodes.
+    row; ``ended``: the first line that tells that a process ended badly, '' without any;
+    ``writers``: nodes.
     """
 
     lines: Lines = 0
@@ -87,6 +88,7 @@ class Observation(msgspec.Struct, frozen=True):
     stage_at: Stamp | None = None
     announced: tuple[StageMark, ...] = ()
     errors: tuple[ErrorRow, ...] = ()
+    ended: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     tallies: LineTallies = LineTallies()
     disks: tuple[DiskUse, ...] = ()
     writers: tuple[str, ...] = ()

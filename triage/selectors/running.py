@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -91,7 +92,7 @@ def ended_attempts(user: Any, now: datetime) -> list[EndedAttempt]:
     return ended
 
 
-def _incidents_of(attempts: list[Attempt]) -> dict[int, Incident]:
+def _incidents_of(attempts: Sequence[Attempt]) -> dict[int, Incident]:
     """The first incident of each of these attempts. One query."""
     ids = [row.pk for row in attempts]
     firsts = Incident.objects.filter(attempt__in=ids, is_withdrawn=False, ordinal=0)

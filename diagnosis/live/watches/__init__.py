@@ -15,7 +15,7 @@ import msgspec
 from diagnosis.live.alarms import Alarm
 from diagnosis.live.job_state import JobState
 from diagnosis.live.range_effect import RangeEffect
-from diagnosis.live.watches import disk, error, hang, losses, rates, silent, slow
+from diagnosis.live.watches import disk, ended, error, hang, losses, rates, silent, slow
 
 
 class Watch[State: msgspec.Struct](Protocol):
@@ -41,6 +41,7 @@ class Watch[State: msgspec.Struct](Protocol):
 
 TABLE: Final[Sequence[Watch[Any]]] = (
     error,
+    ended,
     hang,
     losses,
     silent,

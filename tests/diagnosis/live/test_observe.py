@@ -56,6 +56,35 @@ def test_a_decisive_error_is_reported_once_with_its_line() -> None:
     assert row["category"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: node-7: task 12: Exited with exit code 1",
+        "[E] failed (exitcode: -9) local_rank: 3 (pid: 4711) of binary: python",
+        "mpirun noticed that process rank 5 with PID 77 on node b exited on signal 11 (Segmentation fault).",
+        "Warning ContainerDied pod/w-3 on node n1: container main Terminated Reason: OOMKilled Exit Code: 137",
+    ],
+)
+def test_a_line_that_tells_the_bad_end_of_a_process_is_reported(line: str) -> None:
+    good = "worker 3 exited with exit code 0\n"
+    assert seen(STEP.format(1) + good + f"{line}\n")["ended"] == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: node-7: task 12: Exited with exit code 0",
+        "torch.distributed.elastic Received Signals.SIGTERM death signal 15, shutting down workers",
+        "[W] failed (exitcode: -15) local_rank: 3",
+        "Exited with exit code 143",
+        "the request finished with status 200",
+        "step 1 loss 2.5 code 1",
+    ],
+)
+def test_stops_and_good_ends_are_no_bad_ends(line: str) -> None:
+    assert seen(STEP.format(1) + f"{line}\n")["ended"] == ""
+
+
 def bar(n: int) -> str:
     """As tqdm draws it: each state is another text."""
     full, eighths = divmod(n * 80 // 100, 8)

@@ -1,0 +1,61 @@
+"""A process that ended badly, until training continues after it.
+
+Launchers, schedulers and clients tell it in one line: a code that is not 0, or a signal that is not
+sent to stop a job.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from diagnosis import thresholds
+from diagnosis.live.alarms import Alarm
+from diagnosis.live.job_state import JobState
+from diagnosis.live.range_effect import RangeEffect
+from diagnosis.live.site_time import Moment
+from diagnosis.live.step_time import count_interval_s
+from diagnosis.live.watches import hang_limits
+
+THRESHOLDS: Final = thresholds.of("ended")
+
+id: Final = "ended"
+why: Final = "the other ranks wait for a process that is gone, long before anything reports a time-out"
+category: Final = "unknown"
+
+
+class EndedState(msgspec.Struct):
+    """The first line that tells it since the job went on, and when the site read it."""
+
+    text: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    seen_at: Moment | None = None
+
+
+record: Final = EndedState
+
+
+def learn(state: EndedState, job: JobState, effect: RangeEffect) -> None:
+    """Remember the first line; a later one only after training went on."""
+    told = effect.observation.ended
+    if told and (state.seen_at is None or _has_gone_on(state.seen_at, job)):
+        state.text, state.seen_at = told, effect.now
+
+
+def find_alarm(state: EndedState, job: JobState, now: float) -> Alarm | None:
+    """The end of a process after which nothing advances. A job whose other ranks go on is waited
+    for: it may not need that process.
+    """
+    if state.seen_at is None or _has_gone_on(state.seen_at, job):
+        return None
+    quiet_s = now - max(state.seen_at, job.advanced_at or 0.0)
+    usual_s = THRESHOLDS.intervals * (count_interval_s(job) or 0.0)
+    if quiet_s < max(usual_s, THRESHOLDS.quiet_s):
+        return None
+    return Alarm(id, f"A process ended: {state.text}", state.seen_at, category)
+
+
+def _has_gone_on(seen_at: float, job: JobState) -> bool:
+    """Whether the job advanced after that moment, and not by counts that came late."""
+    late_s = hang_limits.late_s(count_interval_s(job) or 0.0)
+    return (job.advanced_at or 0.0) > seen_at + late_s
