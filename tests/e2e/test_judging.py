@@ -86,13 +86,20 @@ def test_an_answered_form_closes_and_gives_the_focus_to_what_opens_it(engineer: 
     page = engineer
     open_sample(page)
     before = state(page)["open"]
-    more = page.locator(".incident-head details.menu")
+    hand_over, more = page.locator(".incident-head details.menu").all()
     more.locator("summary").click()
     more.get_by_role("button", name="Snooze").click()
     expect(page.locator("#toasts")).to_contain_text("snoozed")
     expect(more.locator("summary")).to_be_focused()
     expect_state(page, before, "open")
     acted(page, "u", "Undone")
+    page.keyboard.press("h")
+    expect(hand_over.get_by_role("button").first).to_be_focused()
+    hand_over.get_by_role("button", name="manager").click()
+    expect(page.locator(".incident-meta")).to_contain_text("manager")
+    expect_state(page, before, "open")
+    acted(page, "u", "Undone")
+    expect(page.locator(".incident-meta")).not_to_contain_text("manager")
 
 
 def test_the_last_own_act_is_taken_back_by_key_after_a_reload_too(engineer: Page, samples_ready: None) -> None:
