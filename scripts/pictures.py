@@ -1,4 +1,5 @@
-"""Makes the pictures of integrations in `docs/pictures/`: `python -m scripts.pictures` (a browser, no network).
+"""Makes the README's picture of an incident, and those of integrations in `docs/pictures/`: `python -m
+scripts.pictures` (a browser, no network).
 
 Loads samples of the demonstration into an empty site, and sends messages to stand-ins on this machine for a chat, a
 tracker and a language model. The clock starts at a fixed time, so that a second run changes little. The browser is
@@ -23,6 +24,8 @@ from scripts.chromium import find_or_install
 from scripts.scratch import ROOT, scratch_site
 
 SIZE = {"width": 900, "height": 640}
+#: of the README's picture, a whole window
+README_SIZE = {"width": 1280, "height": 1080}
 #: enough for pages in the light scheme
 COLOURS = 64
 #: shortly after the recordings
@@ -113,10 +116,10 @@ def _fill(outside: str) -> tuple[Any, list[Picture]]:
         Picture("route", f"/routes/{pager.pk}/"),
         Picture("tracker-new", "/routes/new/github/"),
         Picture("tickets", f"{page}tickets/", "#tickets"),
-        Picture("node-ticket", page, ".suspect"),
+        Picture("node-ticket", page, ".suspect", _open_history),
         Picture("token-restart", "/account/tokens/", "main .panel", _token_of_a_controller),
         Picture("token-assistant", "/account/tokens/", "main .panel", _token_of_an_assistant),
-        Picture("advice", page, ".panel:has(#advice-title)"),
+        Picture("advice", page, ".answer-now"),
         Picture("summary", f"{page}summary/", "#model-summary"),
     ]
 
@@ -127,6 +130,10 @@ def _with_fixed_times(sent: Any) -> Any:
     tries = [{**one, "at": STARTS_AT.isoformat(), "ms": 140} for one in rows.get().attempts]
     rows.update(id=uuid.UUID(int=17 << 64), created_at=STARTS_AT, attempts=tries)
     return type(sent).objects.get(pk=uuid.UUID(int=17 << 64))
+
+
+def _open_history(page: Any) -> None:
+    page.locator(".suspect summary:has-text('History')").first.click()
 
 
 def _without_event(page: Any) -> None:
@@ -173,7 +180,20 @@ def _take(user: Any, pictures: list[Picture]) -> None:
             path = ROOT / "docs" / "pictures" / f"{one.name}.png"
             path.write_bytes(_small(raw))
             print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} kB")
+        _take_for_readme(page, base + next(one.path for one in pictures if one.name == "advice"))
         browser.close()
+
+
+def _take_for_readme(page: Any, address: str) -> None:
+    from PIL import Image  # a development package
+
+    page.set_viewport_size(README_SIZE)
+    page.goto(address, wait_until="networkidle")
+    page.locator(".notice.demonstration").evaluate("notice => notice.remove()")
+    path = ROOT / "docs" / "incident.webp"
+    with Image.open(io.BytesIO(page.screenshot(animations="disabled"))) as image:
+        image.convert("RGB").save(path, "WEBP", quality=80, method=6)
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} kB")
 
 
 def _small(png: bytes) -> bytes:

@@ -140,7 +140,7 @@ def follow_a_job(person: Person) -> None:
     else:
         person.click("[data-testid=running] [data-open]")
         person.click(".tabs a:text-is('Live log')")
-    person.sees("h1:has-text('tiny')")
+    person.page.wait_for_url("**/jobs/tiny/live/0/**")
 
 
 TASKS: dict[str, Callable[[Person], None]] = {

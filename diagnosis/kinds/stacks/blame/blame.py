@@ -22,7 +22,7 @@ from diagnosis.evidence.rank_names import fold_ranks, ranks_text
 from diagnosis.kinds.stacks.ranks.cluster import Group, group_of_rank, ranks_of
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.waitgraph import blocking_ranks, find_chain_ends
-from diagnosis.kinds.stacks.ranks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
+from diagnosis.kinds.stacks.ranks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL, Activity
 from diagnosis.kinds.stacks.read.stack_frames import frame_text
 
 THRESHOLDS: Final = thresholds.of("blame")
@@ -162,13 +162,19 @@ def _accuse_activities(case: Case, kinds: set[str], rule: str, clause: str) -> B
     scores: dict[int, float] = {}
     reasons: dict[int, str] = {}
     for group, ranks in accused:
-        reason = f"{group.activity.what} in {frame_text(group.activity.frame)}, {clause}"
+        reason = f"{_place_text(group.activity)}, {clause}"
         scores |= dict.fromkeys(ranks, _score(group))
         reasons |= dict.fromkeys(ranks, reason)
     parts = [_activity_text(group, ranks) for group, ranks in accused[: LIMITS.groups]]
     waiting = _waiting_text(case.groups, [group for group, _ in accused])
     sentence = f"{', '.join(parts)}{waiting}."
     return Blame(tuple(scores), scores, reasons, case.outliers, _capitalised(sentence), rule)
+
+
+def _place_text(activity: Activity) -> str:
+    """What somebody does, and in which frame, whose name is said once."""
+    place = f"in {frame_text(activity.frame)}"
+    return place if place.startswith(f"{activity.what} ") else f"{activity.what} {place}"
 
 
 def _score(group: Group) -> float:

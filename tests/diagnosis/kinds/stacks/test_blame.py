@@ -73,7 +73,7 @@ def test_who_waits_for_its_own_gpu_is_accused_if_nobody_else_is() -> None:
     device, waiting = group(DEVICE, "567"), group(COMM, "01234")
     found = told(waiting, device)
     assert (found.rule, found.ranks, found.scores[5]) == ("device", (5, 6, 7), 0.72)
-    assert found.reasons[5] == "in device in device of train.py, while its peers have gone on"
+    assert found.reasons[5] == "in device of train.py, while its peers have gone on"
     assert rule_and_ranks(group(COMM, "0123"), device, group(NOTHING, "4")) == ("device", (5, 6, 7))
     assert told(group(COMM, "012"), device, group(NOTHING, "34")).rule == "no_outlier", "fewer than half wait"
     assert told(waiting, group(DEVICE, "5678"), group(COMM, "9", what="in send")).rule == "device"
@@ -101,7 +101,7 @@ def test_the_most_certain_activity_is_named_first_then_the_smaller_group() -> No
     )
     assert found.ranks == (7, 5, 6, 4)
     assert [found.scores[rank] for rank in found.ranks] == [0.92, 0.92, 0.92, 0.88]
-    assert found.reasons[7] == "in host in host of train.py, where it waits for no peer"
+    assert found.reasons[7] == "in host of train.py, where it waits for no peer"
     assert found.reason.startswith(
         "Rank 7 is in host, ranks 5-6 are waiting for storage, rank 4 is in compute; meanwhile"
     )
