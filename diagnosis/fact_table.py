@@ -28,6 +28,8 @@ OF_STEPS: Final = " (median of its steps)"
 #: A property is compared between the places that state it for the same part, such as a port.
 _PROPERTY: Final = ("name", "part")
 _COMPARED: Final = ("compared", "part")
+#: The number at the beginning of a value; what follows is its unit.
+_NUMBER: Final = r"^(\d{1,15}(?:\.\d{1,9})?)"
 
 
 class FactRow(NamedTuple):
@@ -157,7 +159,8 @@ def compare_places(rows: Iterable[FactRow]) -> pl.DataFrame:
 
     A value is usual if most of at least so many places state it (:mod:`diagnosis.majority`, as for
     the verdict); without one nothing is odd: serial numbers and temperatures differ everywhere.
-    A place that states several values is compared by all of them.
+    A place that states several values is compared by all of them. Where no value is usual but most
+    numbers are near the middle one, one that is far from it is odd.
     """
     import polars as pl  # noqa: PLC0415  # heavy
 
@@ -168,11 +171,13 @@ def compare_places(rows: Iterable[FactRow]) -> pl.DataFrame:
     named = table.with_columns(compared=pl.col("name").replace(names))
     several = pl.col("value").unique().sort().head(setups.LIMITS.values).str.join(", ")
     own = named.group_by(*_COMPARED, "place").agg(own=several)
-    joined = named.join(own, on=(*_COMPARED, "place"), how="left", maintain_order="left")
-    compared = joined.join(_usual_values(own), on=_COMPARED, how="left", maintain_order="left")
-    usual = pl.col("usual").fill_null("")
-    marked = compared.with_columns(usual, is_odd=(usual != "") & (pl.col("own") != usual))
-    return marked.drop("compared", "own").sort("name", "part", "place", maintain_order=True)
+    usual = _usual_values(own)
+    most = own.join(usual, on=_COMPARED).with_columns(is_odd=pl.col("own") != pl.col("usual"))
+    numbers = _far_numbers(own.join(usual, on=_COMPARED, how="anti"))
+    judged = pl.concat([most.select(numbers.columns), numbers])
+    joined = named.join(judged, on=(*_COMPARED, "place"), how="left", maintain_order="left")
+    marked = joined.with_columns(pl.col("usual").fill_null(""), pl.col("is_odd").fill_null(value=False))
+    return marked.drop("compared").sort("name", "part", "place", maintain_order=True)
 
 
 def _usual_values(own: pl.DataFrame) -> pl.DataFrame:
@@ -185,3 +190,20 @@ def _usual_values(own: pl.DataFrame) -> pl.DataFrame:
     is_compared = pl.col("places") >= THRESHOLDS.min_places
     usual = shares.filter(is_compared & is_of_most(pl.col("votes"), pl.col("places")))
     return usual.select(*_COMPARED, "usual")
+
+
+def _far_numbers(own: pl.DataFrame) -> pl.DataFrame:
+    """Of each number among numbers of one unit of which most are near the middle one, whether it ``is_odd``."""
+    import polars as pl  # noqa: PLC0415  # heavy
+
+    group = (*_COMPARED, "unit")
+    number = pl.col("own").str.extract(_NUMBER).cast(pl.Float64)
+    unit = pl.col("own").str.replace(_NUMBER, "")
+    numbers = own.with_columns(number=number, unit=unit).filter(pl.col("number") > 0)
+    middle = pl.col("number").median().over(group)
+    is_near = pl.col("number").is_between(middle / THRESHOLDS.far_number, middle * THRESHOLDS.far_number)
+    near = numbers.with_columns(middle=middle, is_near=is_near)
+    votes, places = pl.col("is_near").sum().over(group), pl.len().over(group)
+    told = near.filter((places >= THRESHOLDS.min_places) & is_of_most(votes, places) & (votes < places))
+    about = pl.format("about {}{}", pl.col("middle").round(3), "unit")
+    return told.select(*_COMPARED, "place", usual=about, is_odd=~pl.col("is_near"))

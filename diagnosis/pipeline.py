@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from diagnosis import fact_table, faults, inventory, localize, setups, stalls, thresholds, trends, unevenness
+from diagnosis import (
+    alike_texts,
+    fact_table,
+    faults,
+    inventory,
+    localize,
+    setups,
+    stalls,
+    thresholds,
+    trends,
+    unevenness,
+)
 from diagnosis.advice import advise
 from diagnosis.advice_facts import AdviceEvidence, FlowPart, JobPart, LogPart
 from diagnosis.advice_records import Advice
@@ -38,7 +49,7 @@ from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, R
 from diagnosis.report import Diagnosis, logs_report
 from diagnosis.report_records import HistoryRow, InputRow, JobRow
 from diagnosis.result import NO_LOGS, LogDiagnosis
-from diagnosis.unread_files import MAX_NAMED_FILES, unread_files, unread_reason, unread_sentences
+from diagnosis.unread_files import MAX_NAMED_FILES, quiet_texts, unread_files, unread_reason, unread_sentences
 
 if TYPE_CHECKING:
     from diagnosis.kinds.flows.tell.report_rows import FlowReport
@@ -134,7 +145,10 @@ def diagnose(
     seen = logs or NO_LOGS
     told = {path: seen.read_notes[path] for path in seen.read_notes.keys() - unread}
     ordered = sorted(every, key=lambda p: p.path)
-    inputs = tuple(_input(p, told.get(p.path, ""), is_unread=p.path in unread) for p in ordered)
+    alike = alike_texts.stated_facts(quiet_texts(parsed, logs), read)
+    compared = {path for path, _ in alike}
+    reasons_unread = {path: unread_reason(p, is_compared=path in compared) for path, p in unread.items()}
+    inputs = tuple(_input(p, told.get(p.path, ""), reasons_unread.get(p.path)) for p in ordered)
     stated = [*kind_table.facts(every), *seen.stated]
     layout = stack_report.layout if stack_report else None
     described = describe_job(known, hints, logs, layout, flow_finding, stated)
@@ -143,7 +157,8 @@ def diagnose(
     healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
     results += _differences(stated, every, logs, healthy)
     measures = logs.measures if logs else ()
-    facts = budgets.run("facts", lambda: fact_table.summarise(stated, tables, measures), None, is_part=True)
+    shown = [*stated, *alike]
+    facts = budgets.run("facts", lambda: fact_table.summarise(shown, tables, measures), None, is_part=True)
     suspects = weigh.update_suspects(suspects, results)
     concluded = conclude(
         logs,
@@ -339,8 +354,10 @@ def make_advice(
     return advise(evidence)
 
 
-def _input(p: Parsed, read_note: str, *, is_unread: bool) -> InputRow:
-    """A file as the report lists it. ``read_note``: what was read of it as a log, if anything was."""
+def _input(p: Parsed, read_note: str, unread: str | None) -> InputRow:
+    """A file as the report lists it. ``read_note``: what was read of it as a log, if anything was; ``unread``: why
+    nothing was concluded from it.
+    """
     return InputRow(
         path=p.path,
         kind=str(p.kind),
@@ -348,7 +365,7 @@ def _input(p: Parsed, read_note: str, *, is_unread: bool) -> InputRow:
         lines=physical.lines(p),
         bytes=p.bytes,
         skipped=p.skipped,
-        unread=unread_reason(p) if is_unread else None,
+        unread=unread,
         notes=[*filter(None, [read_note]), *p.notes],
     )
 

@@ -24,6 +24,11 @@ def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Pa
     return described + _silent_logs(parsed, logs)
 
 
+def quiet_texts(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:
+    """Texts without progress and without a message that the verdict refers to: outputs of tools, mostly."""
+    return _without_verdict(parsed, logs) if logs is not None else []
+
+
 def unread_sentences(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[str]:
     """What is said of :func:`unread_files`."""
     unread = unread_files(parsed, logs)
@@ -33,21 +38,27 @@ def unread_sentences(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> lis
     return out
 
 
-def unread_reason(p: Parsed) -> str:
-    """Why nothing was concluded from a file, as a sentence for its row."""
-    return f"{'No evidence' if p.kind == documents.DOCUMENT else 'Not recognised'}: {_form(p)}"
+def unread_reason(p: Parsed, *, is_compared: bool = False) -> str:
+    """Why nothing was concluded from a file, as a sentence for its row. ``is_compared``: with the same
+    text of other machines.
+    """
+    reason = f"{'No evidence' if p.kind == documents.DOCUMENT else 'Not recognised'}: {_form(p)}"
+    return f"{reason} Its lines were compared with those of other machines." if is_compared else reason
 
 
 def _silent_logs(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:
     if logs is None:
         return []
-    plain = [p for p in parsed if p.kind in LOG_KINDS and p.lines and not p.facts.get("has_headers", True)]
-    told = {line.file for event in logs.events if event.signature for line in event.lines}
-    told |= {line.file for line in logs.lines}  # which show the verdict
-    silent = [p for p in plain if p.path not in told | logs.progress_files]
+    silent = [p for p in _without_verdict(parsed, logs) if not p.facts.get("has_headers", True)]
     if not logs.progress_files:
         return silent
     return [p for p in silent if p.facts.get("form", "text") != "text"]
+
+
+def _without_verdict(parsed: Sequence[Parsed], logs: LogDiagnosis) -> list[Parsed]:
+    told = {line.file for event in logs.events if event.signature for line in event.lines}
+    told |= {line.file for line in logs.lines}  # which show the verdict
+    return [p for p in parsed if p.kind in LOG_KINDS and p.lines and p.path not in told | logs.progress_files]
 
 
 def _was(p: Parsed) -> str:

@@ -54,7 +54,9 @@ def _failure_sentence(known: Situation, fault: Sequence[Fault]) -> str:
 
 
 def _log_sentence(known: Situation, fault: Sequence[Fault]) -> str:
-    return log_sentence.headline(known.logs, stated=known.stated_outcome)
+    headline = log_sentence.headline(known.logs, stated=known.stated_outcome)
+    is_open = known.outcome == "unknown" and known.facts.odd > 0
+    return f"{headline} {_differing_text(known.facts)}." if is_open else headline
 
 
 def _alarm_sentence(known: Situation, fault: Sequence[Fault]) -> str:
@@ -97,9 +99,13 @@ def _facts_text(facts: FactSummary) -> str:
     read = f"{count} of {places}. None of them is known to be bad"
     if not facts.odd:
         return f"{read}."
+    return f"{read}, but {_differing_text(facts)}."
+
+
+def _differing_text(facts: FactSummary) -> str:
     differ = counted(facts.odd, "value differs", "values differ")
     told = "; ".join(f"“{example}”" for example in facts.examples)
-    return f"{read}, but {differ} from what most places state ({told})."
+    return f"{differ} from what most places state ({told})"
 
 
 def _recovered_sentence(known: Situation, fault: Sequence[Fault]) -> str:

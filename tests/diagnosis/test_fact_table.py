@@ -54,6 +54,14 @@ def test_odd_values_are_told_words_before_numbers() -> None:
     assert summary.examples == ("gpu-3 Policy: off; most: on", "gpu-3 Count: 9 C; most: 7 C")
 
 
+def test_a_number_far_from_numbers_that_are_near_each_other_is_odd() -> None:
+    rates = {"gpu-1": "94.1 Gbit/s", "gpu-2": "93.8 Gbit/s", "gpu-3": "9.4 Gbit/s", "gpu-4": "94.3 Gbit/s"}
+    assert odd_places(rows_of(rates)) == ["gpu-3"]
+    assert odd_places(rows_of(rates | {"gpu-3": "91.0 Gbit/s"})) == []
+    assert odd_places(rows_of(rates | {"gpu-3": "9.4 Mbit/s"})) == []  # of another unit
+    assert odd_places(rows_of({f"gpu-{n}": str(4**n) for n in range(6)})) == []  # counters grow on each machine
+
+
 def test_of_two_places_that_differ_none_is_odd() -> None:
     assert odd_places(rows_of({"gpu-1": "400", "gpu-2": "100"})) == []
 

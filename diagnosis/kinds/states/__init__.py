@@ -21,6 +21,7 @@ from diagnosis.kinds.states.report_sections import (
     facts_of,
     homes_of_pods,
     log_of,
+    machine_of_path,
     measures_of,
     parse,
     sniff,
@@ -30,7 +31,7 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed
 if TYPE_CHECKING:
     from diagnosis.evidence import Result
 
-__all__ = ["KIND", "homes_of_pods", "parse", "sniff"]
+__all__ = ["KIND", "homes_of_pods", "machine_of_path", "parse", "sniff"]
 
 
 def recognise(head: bytes, path: str) -> str | None:

@@ -37,7 +37,7 @@ MAX_NAMED_SECTIONS: Final = 20
 _NOT_NEWLINE: Final = re.compile(rb"[^\n]")
 #: Words by which machines are called, although a tool is called so, too.
 _MACHINE_WORDS: Final = frozenset({"gpu", "node"})
-_INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]\d+){0,4}")
+_INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]{1,2}\d+){0,4}")
 #: The name of a process, not of its machine.
 _RANK: Final = re.compile(r"(?i)(?:rank|worker|proc)[-_]?\d+")
 #: The shortest names of machines: "n7", "n0123".
@@ -232,10 +232,11 @@ def _host(text: str, path: str) -> str:
     stated = found[1] if found else ""
     if _is_machine(stated.partition(".")[0]):
         return stated
-    return _machine_of_path(path) or stated
+    return machine_of_path(path) or stated
 
 
-def _machine_of_path(path: str) -> str:
+def machine_of_path(path: str) -> str:
+    """What a path says of the machine that its file is of; empty if it names none."""
     for part in reversed(PurePosixPath(path).parts):
         for stem in part.split("."):
             if name := _machine_in(stem):

@@ -159,6 +159,7 @@ def test_a_device_with_fewer_lanes_than_it_can_have_is_a_weak_sign() -> None:
         ("f17-lspci.txt", ""),
         ("lspci-eth2.txt", ""),
         ("lspci-enp3s0f1.txt", ""),
+        ("gpu-19/lspci_ens11f0np0.txt", "gpu-19"),
     ],
 )
 def test_the_machine_of_a_report_is_what_the_path_says_besides_the_tool(path: str, machine: str) -> None:

@@ -1,0 +1,102 @@
+"""Texts of one tool from several machines, compared line by line although no reader knows them: what
+each line states becomes a fact, so that the table of facts tells which machine differs.
+
+Texts are alike if their paths differ in the name of the machine alone (``gpu-1/lscpu.txt``,
+``gpu-2/lscpu.txt``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median_low
+from typing import Final
+
+from diagnosis.evidence import Fact, Place, number_of
+from diagnosis.kinds import states
+from diagnosis.model import Parsed, ReadRange
+
+#: Bytes and lines of a text that are read, and texts of a job.
+MAX_BYTES: Final = 64 << 10
+MAX_LINES: Final = 400
+MAX_TEXTS: Final = 512
+MAX_FACTS: Final = 100_000
+#: Machines from which a majority can be told.
+MIN_PLACES: Final = 3
+_MAX_CHARS: Final = 200
+_MAX_VALUES: Final = 8
+_COUNT: Final = "number of lines"
+#: A key before its value, words ``key=value``, and what may differ in any other line: words with a digit or in quotes.
+_PAIR: Final = re.compile(r"([A-Za-z][^:=\n]{0,80}):(?=\s)\s{0,80}(\S[^\n]{0,200})")
+_TOKEN: Final = re.compile(r"([A-Za-z][\w.\-]{0,60})=(\S{1,200})")
+_VALUE: Final = re.compile(r"\"[^\"\n]{0,80}\"|\S{0,60}\d\S{0,60}")
+_NOT_WORDS: Final = re.compile(r"[^A-Za-z0-9]+")
+
+type _Stated = tuple[str, Fact]
+type _Texts = dict[str, Parsed]
+
+
+def stated_facts(quiet: Iterable[Parsed], read: ReadRange) -> list[_Stated]:
+    """What the lines of alike texts state, each with its path. O(texts × lines read)."""
+    found: list[_Stated] = []
+    for family, texts in _families(quiet).items():
+        for machine, parsed in texts.items():
+            place = Place("node", machine)
+            lines = read(parsed.path, 0, MAX_BYTES).decode("utf-8", "replace").splitlines()
+            for name, (value, line) in _stated_in(lines[:MAX_LINES]).items():
+                found.append((parsed.path, Fact.of(place, (name,), value, line, family)))
+    return found[:MAX_FACTS]
+
+
+def _families(quiet: Iterable[Parsed]) -> dict[str, _Texts]:
+    """The alike texts by machine, for each path without the machine."""
+    families: dict[str, _Texts] = defaultdict(dict)
+    for parsed in sorted(quiet, key=lambda one: one.path)[:MAX_TEXTS]:
+        machine = states.machine_of_path(parsed.path)
+        if machine:
+            family = parsed.path.replace(machine, "", 1).strip("/-_.").replace("/.", ".")
+            families[family].setdefault(machine, parsed)
+    return {family: texts for family, texts in families.items() if len(texts) >= MIN_PLACES}
+
+
+def _stated_in(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """What a text states by name: the value, or the middle one of several numbers, and its line."""
+    stated: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    stated[_COUNT].append((str(len(lines)), 0))
+    for number, line in enumerate(lines, 1):
+        for name, value in _stated_in_line(line[:_MAX_CHARS]):
+            stated[name].append((value, number))
+    return {name: _middle(values) for name, values in stated.items()}
+
+
+def _middle(values: list[tuple[str, int]]) -> tuple[str, int]:
+    """One value for several: the middle number, else all words in one order at the first line."""
+    numbers = [(number, place) for place, (value, _) in enumerate(values) if (number := number_of(value)) is not None]
+    if len(numbers) == len(values):
+        return values[median_low(numbers)[1]]
+    words = sorted({value for value, _ in values})
+    return ", ".join(words[:_MAX_VALUES]), values[0][1]
+
+
+def _stated_in_line(line: str) -> Iterator[tuple[str, str]]:
+    """Name and value of what a line states: its pair, its words ``key=value``, else each word that is
+    not plain, named by the plain ones and its place among the others.
+    """
+    tokens = _TOKEN.findall(line)
+    pair = _PAIR.match(line.strip())
+    if len(tokens) > 1:
+        yield from tokens
+    elif pair is not None:
+        yield pair[1], pair[2]
+    else:
+        yield from _numbered_words(line)
+
+
+def _numbered_words(line: str) -> Iterator[tuple[str, str]]:
+    """A line of a table of numbers has the name of its first number."""
+    plain = (_NOT_WORDS.sub(" ", piece).strip() for piece in _VALUE.split(line))
+    values = _VALUE.findall(line)
+    name = " ".join(filter(None, plain)) or next(iter(values), "")
+    for place, value in enumerate(values, 1):
+        yield (f"{name} ({place} of {len(values)})" if len(values) > 1 else name), value
