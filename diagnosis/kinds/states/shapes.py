@@ -49,9 +49,9 @@ _HOST_COLUMNS: Final = ("hostname", "host", "node")
 _TIME_COLUMN: Final = "timestamp"
 #: Where an object of Kubernetes states the node that it runs on.
 _NODE_OF_POD: Final = ("spec", "nodeName")
-_NAME_OF_NODE: Final = ("metadata", "name")
+_NODE_OF_KIND: Final = {"Node": ("metadata", "name"), "Event": ("source", "host")}
 #: Names of keys by which an object of a JSON list is called.
-_NAME_KEYS: Final = ("name", "id", "gpu_id", "entity_id", "device", "metadata.name")
+_NAME_KEYS: Final = ("name", "id", "gpu", "gpu_id", "entity_id", "device", "metadata.name")
 
 
 class Entry(NamedTuple):
@@ -358,10 +358,9 @@ def _at(record: Any, path: Sequence[str]) -> str:
 
 
 def _node_of(value: Any) -> str:
-    """The machine that an object of Kubernetes is or runs on; empty for anything else."""
-    if value.get("kind") == "Node":
-        return _at(value, _NAME_OF_NODE)
-    return _at(value, _NODE_OF_POD)
+    """The machine that an object of Kubernetes is, runs on or was seen by; empty for anything else."""
+    path = _NODE_OF_KIND.get(str(value.get("kind")), _NODE_OF_POD)
+    return _at(value, path)
 
 
 def _name_of(value: Any) -> str:
