@@ -16,7 +16,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds.evidence_kind import EvidenceFile
-from diagnosis.kinds.logs.read import encodings, joined, lines, physical, wrapped
+from diagnosis.kinds.logs.read import encodings, joined, lines, logfmt, physical, wrapped
 from diagnosis.kinds.logs.read.described import Log
 from diagnosis.kinds.logs.read.prepared import prepare_files
 from diagnosis.kinds.logs.read.reader import MAX_MESSAGES, LogReader
@@ -168,6 +168,8 @@ def _is_wrapped(head: bytes, encoding: str, notes: list[str]) -> bool:
     text = encodings.decode(head[: len(head) - len(head) % 2 if encoding != "utf-8" else None], encoding)
     if not wrapped.is_wrapped(text):
         return False
+    if logfmt.is_logfmt(text.split("\n", 1)[:1]):
+        return True
     notes.append(
         "The log is an export of the journal; each record's message, time and host were read."
         if wrapped.is_export(text)

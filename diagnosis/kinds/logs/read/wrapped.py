@@ -7,7 +7,7 @@ a message), records of cloud collectors (``textPayload`` or ``jsonPayload`` with
 export`` writes a record as lines ``FIELD=value`` up to a blank line: its ``MESSAGE`` line takes the record's time, host
 and program. Fluentd writes pairs of time and record, syslog servers frames of RFC 5424. Clients of log stores put
 labels before each line (``{host="a", rank="3"} …``), tails of pods the names of pod and container
-(``pod-7 trainer …``).
+(``pod-7 trainer …``). Lines of pairs (:mod:`logfmt`) hold texts of several lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from diagnosis.kinds.logs.read import exported, structured
+from diagnosis.kinds.logs.read import exported, logfmt, structured
 from diagnosis.kinds.logs.read.structured import StructuredRecord
 
 _LINES_PROBED = 5
@@ -97,6 +97,8 @@ def _unwrapper(lines: Sequence[str], *, is_known: bool = False) -> Callable[[str
     ):
         if lines and all(pattern.match(line) for line in lines[:_LINES_PROBED]):
             return form
+    if logfmt.is_logfmt(lines[:_LINES_PROBED]):
+        return _without_escapes
     return (
         _without_pod
         if _is_tail(lines, is_known=is_known)
@@ -164,6 +166,12 @@ def _without_frame(line: str) -> str:
     time, host, program, process, message = match.groups()
     number = f"[{process}]" if process.isdigit() else ""
     return f"{time} {host} {program}{number}: {message or ''}"
+
+
+def _without_escapes(line: str) -> str:
+    """The record of a line of pairs with a value of several lines; any other line as it is."""
+    record = logfmt.record_of(line)
+    return line if record is None else _lines(record, "")
 
 
 def _without_header(line: str) -> str:

@@ -48,6 +48,19 @@ def test_lines_known_from_before_get_the_same_rules_without_a_search(monkeypatch
     assert first[-2:] == [None, None]
 
 
+@pytest.mark.parametrize(
+    ("line", "port"),
+    [
+        ("The server socket has failed to listen on any local network address. port: 29501, useIpv6: 0", " (29501)"),
+        ("The server socket has failed to bind to [::]:29511 (errno: 98 - Address already in use).", " (29511)"),
+        ("error while attempting to bind on address ('0.0.0.0', 29500): address already in use", " (29500)"),
+        ("OSError: [Errno 98] Address already in use", ""),
+    ],
+)
+def test_a_port_that_is_taken_is_named(line: str, port: str) -> None:
+    assert signatures.load().title_of("rendezvous.port_in_use", line) == f"A port is taken{port}"
+
+
 def test_ids_are_there_once() -> None:
     ids = [rule.id for rule in RULES]
     assert len(ids) == len(set(ids))

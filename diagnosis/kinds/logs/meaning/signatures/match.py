@@ -107,6 +107,12 @@ class SignatureSet:
         """The rule of this id, as the column ``signature`` of a match names it."""
         return self.rules.get(rule_id)
 
+    def title_of(self, rule_id: str, line: str) -> str:
+        """The title of a rule, with what a line of it is about: ``A port is taken (29501)``."""
+        rule = self.rules[rule_id]
+        found = pl.Series([line]).str.extract(rule.subject, 1)[0] if rule.subject else None
+        return f"{rule.title} ({found})" if found else rule.title
+
     def match(self, uniques: pl.DataFrame, *, every: bool = False) -> pl.DataFrame:
         """The deciding rule of each message; unmatched messages have no row.
 
