@@ -31,6 +31,7 @@ _COUNT: Final = "number of lines"
 _PAIR: Final = re.compile(r"([A-Za-z][^:=\n]{0,80}):(?=\s)\s{0,80}(\S[^\n]{0,200})")
 _TOKEN: Final = re.compile(r"([A-Za-z][\w.\-]{0,60})=(\S{1,200})")
 _VALUE: Final = re.compile(r"\"[^\"\n]{0,80}\"|\S{0,60}\d\S{0,60}")
+_LETTERS: Final = re.compile(r"[A-Za-z]{2,}")
 _NOT_WORDS: Final = re.compile(r"[^A-Za-z0-9]+")
 
 type _Stated = tuple[str, Fact]
@@ -94,9 +95,10 @@ def _stated_in_line(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbered_words(line: str) -> Iterator[tuple[str, str]]:
-    """A line of a table of numbers has the name of its first number."""
+    """A line of a table of numbers has the name of its first number, a single word that of its letters."""
     plain = (_NOT_WORDS.sub(" ", piece).strip() for piece in _VALUE.split(line))
     values = _VALUE.findall(line)
-    name = " ".join(filter(None, plain)) or next(iter(values), "")
+    letters = " ".join(_LETTERS.findall(line)) if len(values) == 1 else ""
+    name = " ".join(filter(None, plain)) or letters or next(iter(values), "")
     for place, value in enumerate(values, 1):
         yield (f"{name} ({place} of {len(values)})" if len(values) > 1 else name), value

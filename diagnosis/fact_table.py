@@ -204,6 +204,7 @@ def _far_numbers(own: pl.DataFrame) -> pl.DataFrame:
     is_near = pl.col("number").is_between(middle / THRESHOLDS.far_number, middle * THRESHOLDS.far_number)
     near = numbers.with_columns(middle=middle, is_near=is_near)
     votes, places = pl.col("is_near").sum().over(group), pl.len().over(group)
-    told = near.filter((places >= THRESHOLDS.min_places) & is_of_most(votes, places) & (votes < places))
+    is_few = (votes < places) & (places - votes <= pl.max_horizontal(pl.lit(1), THRESHOLDS.few * places))
+    told = near.filter((places >= THRESHOLDS.min_places) & is_of_most(votes, places) & is_few)
     about = pl.format("about {}{}", pl.col("middle").round(3), "unit")
     return told.select(*_COMPARED, "place", usual=about, is_odd=~pl.col("is_near"))

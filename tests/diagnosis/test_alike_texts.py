@@ -31,6 +31,7 @@ def of_nodes(usual: str, odd: str, name: str = "x.txt") -> dict[str, str]:
         ("pytorch  2.5.1\n", "pytorch  2.3.1\n", "cn12 x.txt pytorch: 2.3.1; most: 2.5.1"),
         ('The governor "fast" decides\n', 'The governor "slow" decides\n', 'cn12 x.txt The governor decides: "slow"'),
         ("GPU 0\nGPU 1\n", "GPU 0\n", "cn12 x.txt number of lines: 1; most: 2"),
+        ("OFED_LINUX-24.04-0.7:\n", "OFED_LINUX-5.8-2.0:\n", "cn12 x.txt OFED LINUX: OFED_LINUX-5.8-2.0:; most:"),
         (" 2   1000   2.31\n", " 2   1000   9.40\n", "cn12 x.txt 2 (3 of 3): 9.40; most: 2.31"),
     ],
 )

@@ -59,6 +59,8 @@ def test_a_number_far_from_numbers_that_are_near_each_other_is_odd() -> None:
     assert odd_places(rows_of(rates)) == ["gpu-3"]
     assert odd_places(rows_of(rates | {"gpu-3": "91.0 Gbit/s"})) == []
     assert odd_places(rows_of(rates | {"gpu-3": "9.4 Mbit/s"})) == []  # of another unit
+    loads = {f"gpu-{n}": str(load) for n, load in enumerate([50, 52, 55, 51, 9, 90])}
+    assert odd_places(rows_of(loads)) == []  # two of six: it varies from place to place
     assert odd_places(rows_of({f"gpu-{n}": str(4**n) for n in range(6)})) == []  # counters grow on each machine
 
 

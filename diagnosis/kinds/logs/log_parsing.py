@@ -16,7 +16,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds.evidence_kind import EvidenceFile
-from diagnosis.kinds.logs.read import encodings, joined, lines, logfmt, physical, wrapped
+from diagnosis.kinds.logs.read import encodings, exported, joined, lines, logfmt, physical, wrapped
 from diagnosis.kinds.logs.read.described import Log
 from diagnosis.kinds.logs.read.prepared import prepare_files
 from diagnosis.kinds.logs.read.reader import MAX_MESSAGES, LogReader
@@ -38,6 +38,10 @@ _MERGED_MESSAGES = (
 _MANY_LINES = "The log has far more lines than text, most of them empty: only the first {count:,} lines were read."
 _LONG_LINES = (
     f"Of lines longer than {lines.LINE_BYTES:,} bytes only the beginning and the end were read. All can be shown."
+)
+_LARGE_DOCUMENT = (
+    f"The export is larger than {exported.MAX_BYTES >> 20} MB: it was read line by line, not record by record. "
+    "Export it as one record a line, or in parts."
 )
 
 
@@ -63,6 +67,8 @@ def parse_log(file: EvidenceFile) -> Parsed:
         tee.drain()
     if tee.broke:
         notes.append(tee.broken_off())
+    if is_wrapped and tee.passed > exported.MAX_BYTES and exported.begins(encodings.decode(head[mark:], encoding)):
+        notes.append(_LARGE_DOCUMENT)
     is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
     reader.logs[0].is_whole = not is_range
     columns, uniques = reader.finish()

@@ -34,14 +34,16 @@ _MIN_LOG_LINES: Final = 4
 _POD_FORMATS: Final = frozenset({"kubectl-pods", "kubernetes"})
 #: Sections of one file of which a note tells.
 MAX_NAMED_SECTIONS: Final = 20
+_LEFT_OUT: Final = f"Only the first {MAX_FACTS:,} facts were kept."
 _NOT_NEWLINE: Final = re.compile(rb"[^\n]")
 #: Words by which machines are called, although a tool is called so, too.
 _MACHINE_WORDS: Final = frozenset({"gpu", "node"})
 _INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]{1,2}\d+){0,4}")
 #: The name of a process, not of its machine.
 _RANK: Final = re.compile(r"(?i)(?:rank|worker|proc)[-_]?\d+")
-#: The shortest names of machines: "n7", "n0123".
-_NUMBERED_NODE: Final = re.compile(r"n\d{1,5}")
+#: Names of machines that begin with one letter: "n7", "n0123", a rack and a place in it ("r07-n01", "x1000c0s0b0n0").
+_SHORT_NAME: Final = re.compile(r"n\d{1,5}|[A-Za-z]\d{1,5}(?:-?[A-Za-z]{1,4}\d{1,5}){1,6}|[A-Za-z]\d{1,4}-\d{1,4}")
+_ADDRESS: Final = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)")
 #: How PyTorch's profiler names its files: the machine, the process, the time.
 _PROFILE_NAME: Final = re.compile(r"([\w.\-]{1,80})_\d{1,10}\.\d{10,20}\.pt\.trace\.json")
 #: Words without a digit at the end of a name.
@@ -102,7 +104,7 @@ def parse(data: bytes, path: str) -> Parsed:
         hashlib.sha256(data).hexdigest(),
         len(data),
         lines=text.count("\n") + (not text.endswith("\n")),
-        notes=_notes(parts),
+        notes=(*_notes(parts), *([_LEFT_OUT] if len(facts) >= MAX_FACTS else [])),
         facts={"formats": known, "states": stored},
     )
 
@@ -237,6 +239,8 @@ def _host(text: str, path: str) -> str:
 
 def machine_of_path(path: str) -> str:
     """What a path says of the machine that its file is of; empty if it names none."""
+    if address := _ADDRESS.search(path):
+        return address[0]
     for part in reversed(PurePosixPath(path).parts):
         for stem in part.split("."):
             if name := _machine_in(stem):
@@ -266,11 +270,11 @@ def _whole_and_words(run: str) -> list[str]:
 
 
 def _is_machine(name: str) -> bool:
-    """Whether a name begins with two letters and ends with a number, and is no network
-    interface's and no process's.
+    """Whether a name begins with two letters and ends with a number, or is a short one, and is no
+    network interface's and no process's.
     """
     looks_so = len(name) > 2 and name[:2].isalpha() and name[-1].isdigit()
-    looks_so = looks_so or _NUMBERED_NODE.fullmatch(name) is not None
+    looks_so = looks_so or _SHORT_NAME.fullmatch(name) is not None
     return looks_so and not any(one.fullmatch(name) for one in (_INTERFACE, _RANK))
 
 

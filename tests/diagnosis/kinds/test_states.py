@@ -153,7 +153,11 @@ def test_a_device_with_fewer_lanes_than_it_can_have_is_a_weak_sign() -> None:
         ("trn7_lspci.txt", "trn7"),
         ("lspci.gpu-19.txt", "gpu-19"),
         ("n7/lspci.txt", "n7"),
+        ("r07-n01/lspci.txt", "r07-n01"),
+        ("lspci_x1000c0s0b0n0.txt", "x1000c0s0b0n0"),
+        ("10.1.2.3/lspci.txt", "10.1.2.3"),
         ("rank2.lspci.txt", ""),
+        ("lspci-3.7.0.txt", ""),
         ("lspci.txt", ""),
         ("2026-03-02/lspci.txt", ""),
         ("f17-lspci.txt", ""),
@@ -177,7 +181,9 @@ def test_deep_and_long_documents_are_bounded() -> None:
     deep = '{"apiVersion": "v1", "x": ' + "[" * 2_000 + "]" * 2_000 + "}"
     assert facts_of(states.parse(deep.encode(), "a.json"))[:1] != []
     many = "NodeName=a b\n" + "".join(f"Key{number}=1\n" for number in range(shapes.MAX_FACTS + 10))
-    assert len(facts_of(states.parse(many.encode(), "a.txt"))) == shapes.MAX_FACTS
+    parsed = states.parse(many.encode(), "a.txt")
+    assert len(facts_of(parsed)) == shapes.MAX_FACTS
+    assert parsed.notes[-1] == "Only the first 100,000 facts were kept."
 
 
 def test_a_paste_is_told_section_by_section_and_no_section_is_dropped_silently() -> None:

@@ -252,7 +252,11 @@ def _lines(message: str, fields: JsonObject, plan: _FieldPlan) -> list[str]:
         trace = f"{kind}: {words}" if kind and words else ""
     told = text_lines(trace) if _TRACEBACK not in message else []
     lines = told if lines and lines[0] in told else lines + told
-    return lines if len(lines) <= MAX_LINES else lines[: MAX_LINES // 2] + lines[-MAX_LINES // 2 :]
+    if len(lines) <= MAX_LINES:
+        return lines
+    first, last = lines[: MAX_LINES // 2], lines[1 - MAX_LINES // 2 :]
+    left_out = len(lines) - len(first) - len(last)
+    return [*first, f"[{left_out:,} lines of this record were left out]", *last]
 
 
 def text_lines(text: str) -> list[str]:

@@ -1,10 +1,14 @@
 """Exports of log stores and histories of trackers: recognised by their records, bounded, in order of time."""
 
+import io
 import json
+from pathlib import Path
 
 import pytest
 
-from diagnosis.kinds.logs.read import exported, wrapped
+from diagnosis import ParseHints, parse
+from diagnosis.kinds.logs.read import exported, structured, wrapped
+from diagnosis.kinds.logs.read.structured import MAX_LINES
 
 
 def export(count: int) -> bytes:
@@ -16,6 +20,26 @@ def export(count: int) -> bytes:
 def test_an_export_with_more_records_than_are_read_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exported, "MAX_RECORDS", 3)
     assert [len(exported.records(export(count))) for count in (3, 4)] == [3, 0]
+
+
+def test_the_file_of_an_export_that_is_too_large_says_how_it_was_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def notes() -> tuple[str, ...]:
+        stream = io.BytesIO(export(3))
+        return parse(stream, "export.json", work=tmp_path, hints=ParseHints()).notes
+
+    assert not any("record by record" in note for note in notes())
+    monkeypatch.setattr(exported, "MAX_BYTES", 64)
+    assert any("read line by line, not record by record" in note for note in notes())
+
+
+def test_a_record_with_too_many_lines_says_how_many_were_left_out() -> None:
+    text = "\n".join(f"frame {n}" for n in range(MAX_LINES + 500))
+    told = structured.record_of({"message": text}).lines
+    assert len(told) == MAX_LINES
+    assert told[MAX_LINES // 2] == "[501 lines of this record were left out]"
+    assert (told[0], told[-1]) == ("frame 0", f"frame {MAX_LINES + 499}")
 
 
 def test_no_record_keeps_the_labels_of_its_stream() -> None:
