@@ -1,5 +1,6 @@
-"""Texts of one tool from several machines, compared line by line although no reader knows them: what
-each line states becomes a fact, so that the table of facts tells which machine differs.
+"""Texts of one tool from several machines, compared line by line although no reader knows them.
+
+What a line states becomes a fact, so that the table of facts tells which machine differs.
 
 Texts are alike if their paths differ in the name of the machine alone (``gpu-1/lscpu.txt``,
 ``gpu-2/lscpu.txt``).
@@ -10,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from statistics import median_low
 from typing import Final
 
 from diagnosis.evidence import Fact, Place, number_of
@@ -27,7 +27,8 @@ MIN_PLACES: Final = 3
 _MAX_CHARS: Final = 200
 _MAX_VALUES: Final = 8
 _COUNT: Final = "number of lines"
-#: A key before its value, words ``key=value``, and what may differ in any other line: words with a digit or in quotes.
+#: A key before its value, words ``key=value``, and what may differ in any other line: words with a
+#: digit or in quotes.
 _PAIR: Final = re.compile(r"([A-Za-z][^:=\n]{0,80}):(?=\s)\s{0,80}(\S[^\n]{0,200})")
 _TOKEN: Final = re.compile(r"([A-Za-z][\w.\-]{0,60})=(\S{1,200})")
 _VALUE: Final = re.compile(r"\"[^\"\n]{0,80}\"|\S{0,60}\d\S{0,60}")
@@ -73,16 +74,16 @@ def _stated_in(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
 
 def _middle(values: list[tuple[str, int]]) -> tuple[str, int]:
     """One value for several: the middle number, else all words in one order at the first line."""
-    numbers = [(number, place) for place, (value, _) in enumerate(values) if (number := number_of(value)) is not None]
-    if len(numbers) == len(values):
-        return values[median_low(numbers)[1]]
+    ordered = sorted(values, key=lambda one: number_of(one[0]) or 0.0)
+    if all(number_of(value) is not None for value, _ in values):
+        return ordered[(len(ordered) - 1) // 2]
     words = sorted({value for value, _ in values})
     return ", ".join(words[:_MAX_VALUES]), values[0][1]
 
 
 def _stated_in_line(line: str) -> Iterator[tuple[str, str]]:
-    """Name and value of what a line states: its pair, its words ``key=value``, else each word that is
-    not plain, named by the plain ones and its place among the others.
+    """Name and value of what a line states: its pair, its words ``key=value``, else each word that
+    is not plain, named by the plain ones and its place among the others.
     """
     tokens = _TOKEN.findall(line)
     pair = _PAIR.match(line.strip())
@@ -95,7 +96,9 @@ def _stated_in_line(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbered_words(line: str) -> Iterator[tuple[str, str]]:
-    """A line of a table of numbers has the name of its first number, a single word that of its letters."""
+    """A line of a table of numbers has the name of its first number, a single word that of its
+    letters.
+    """
     plain = (_NOT_WORDS.sub(" ", piece).strip() for piece in _VALUE.split(line))
     values = _VALUE.findall(line)
     letters = " ".join(_LETTERS.findall(line)) if len(values) == 1 else ""

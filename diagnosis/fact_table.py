@@ -176,7 +176,8 @@ def compare_places(rows: Iterable[FactRow]) -> pl.DataFrame:
     numbers = _far_numbers(own.join(usual, on=_COMPARED, how="anti"))
     judged = pl.concat([most.select(numbers.columns), numbers])
     joined = named.join(judged, on=(*_COMPARED, "place"), how="left", maintain_order="left")
-    marked = joined.with_columns(pl.col("usual").fill_null(""), pl.col("is_odd").fill_null(value=False))
+    is_odd = pl.col("is_odd").fill_null(value=False)
+    marked = joined.with_columns(pl.col("usual").fill_null(""), is_odd)
     return marked.drop("compared").sort("name", "part", "place", maintain_order=True)
 
 
@@ -193,7 +194,9 @@ def _usual_values(own: pl.DataFrame) -> pl.DataFrame:
 
 
 def _far_numbers(own: pl.DataFrame) -> pl.DataFrame:
-    """Of each number among numbers of one unit of which most are near the middle one, whether it ``is_odd``."""
+    """Of each number among numbers of one unit of which most are near the middle one, whether it
+    ``is_odd``.
+    """
     import polars as pl  # noqa: PLC0415  # heavy
 
     group = (*_COMPARED, "unit")
@@ -201,10 +204,12 @@ def _far_numbers(own: pl.DataFrame) -> pl.DataFrame:
     unit = pl.col("own").str.replace(_NUMBER, "")
     numbers = own.with_columns(number=number, unit=unit).filter(pl.col("number") > 0)
     middle = pl.col("number").median().over(group)
-    is_near = pl.col("number").is_between(middle / THRESHOLDS.far_number, middle * THRESHOLDS.far_number)
+    least, most = middle / THRESHOLDS.far_number, middle * THRESHOLDS.far_number
+    is_near = pl.col("number").is_between(least, most)
     near = numbers.with_columns(middle=middle, is_near=is_near)
     votes, places = pl.col("is_near").sum().over(group), pl.len().over(group)
-    is_few = (votes < places) & (places - votes <= pl.max_horizontal(pl.lit(1), THRESHOLDS.few * places))
+    far, few = places - votes, pl.max_horizontal(pl.lit(1), THRESHOLDS.few * places)
+    is_few = (far > 0) & (far <= few)
     told = near.filter((places >= THRESHOLDS.min_places) & is_of_most(votes, places) & is_few)
     about = pl.format("about {}{}", pl.col("middle").round(3), "unit")
     return told.select(*_COMPARED, "place", usual=about, is_odd=~pl.col("is_near"))

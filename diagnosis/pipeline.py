@@ -147,8 +147,8 @@ def diagnose(
     ordered = sorted(every, key=lambda p: p.path)
     alike = alike_texts.stated_facts(quiet_texts(parsed, logs), read)
     compared = {path for path, _ in alike}
-    reasons_unread = {path: unread_reason(p, is_compared=path in compared) for path, p in unread.items()}
-    inputs = tuple(_input(p, told.get(p.path, ""), reasons_unread.get(p.path)) for p in ordered)
+    why = {path: unread_reason(p, is_compared=path in compared) for path, p in unread.items()}
+    inputs = tuple(_input(p, told.get(p.path, ""), why.get(p.path)) for p in ordered)
     stated = [*kind_table.facts(every), *seen.stated]
     layout = stack_report.layout if stack_report else None
     described = describe_job(known, hints, logs, layout, flow_finding, stated)
@@ -355,8 +355,8 @@ def make_advice(
 
 
 def _input(p: Parsed, read_note: str, unread: str | None) -> InputRow:
-    """A file as the report lists it. ``read_note``: what was read of it as a log, if anything was; ``unread``: why
-    nothing was concluded from it.
+    """A file as the report lists it. ``read_note``: what was read of it as a log, if anything was;
+    ``unread``: why nothing was concluded from it.
     """
     return InputRow(
         path=p.path,

@@ -242,7 +242,8 @@ def _value(row: Property, facts: Iterable[_StatedFact]) -> str:
     """What one node states, in one order; of a row that counts, each value with the number of parts
     that have it.
     """
-    parts = Counter(value for _, value in {(fact.part, _plain(fact.value)) for _, fact in facts})
+    of_parts = {(fact.part, _plain(fact.value)) for _, fact in facts}
+    parts = Counter(value for _, value in of_parts)
     each = sorted(parts)[: LIMITS.values]
     return ", ".join(f"{parts[value]} × {value}" for value in each) if row.counts else ", ".join(each)
 

@@ -25,7 +25,9 @@ def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Pa
 
 
 def quiet_texts(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:
-    """Texts without progress and without a message that the verdict refers to: outputs of tools, mostly."""
+    """Texts without progress and without a message that the verdict refers to: mostly outputs of
+    tools.
+    """
     return _without_verdict(parsed, logs) if logs is not None else []
 
 
@@ -39,11 +41,12 @@ def unread_sentences(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> lis
 
 
 def unread_reason(p: Parsed, *, is_compared: bool = False) -> str:
-    """Why nothing was concluded from a file, as a sentence for its row. ``is_compared``: with the same
-    text of other machines.
+    """Why nothing was concluded from a file, as a sentence for its row. ``is_compared``: with the
+    same text of other machines.
     """
     reason = f"{'No evidence' if p.kind == documents.DOCUMENT else 'Not recognised'}: {_form(p)}"
-    return f"{reason} Its lines were compared with those of other machines." if is_compared else reason
+    compared = " Its lines were compared with those of other machines." if is_compared else ""
+    return f"{reason}{compared}"
 
 
 def _silent_logs(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:
@@ -58,7 +61,8 @@ def _silent_logs(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Pa
 def _without_verdict(parsed: Sequence[Parsed], logs: LogDiagnosis) -> list[Parsed]:
     told = {line.file for event in logs.events if event.signature for line in event.lines}
     told |= {line.file for line in logs.lines}  # which show the verdict
-    return [p for p in parsed if p.kind in LOG_KINDS and p.lines and p.path not in told | logs.progress_files]
+    known = told | logs.progress_files
+    return [p for p in parsed if p.kind in LOG_KINDS and p.lines and p.path not in known]
 
 
 def _was(p: Parsed) -> str:

@@ -40,8 +40,8 @@ _LONG_LINES = (
     f"Of lines longer than {lines.LINE_BYTES:,} bytes only the beginning and the end were read. All can be shown."
 )
 _LARGE_DOCUMENT = (
-    f"The export is larger than {exported.MAX_BYTES >> 20} MB: it was read line by line, not record by record. "
-    "Export it as one record a line, or in parts."
+    f"The export is larger than {exported.MAX_BYTES >> 20} MB: it was read line by line, "
+    "not record by record. Export it as one record a line, or in parts."
 )
 
 
@@ -67,7 +67,8 @@ def parse_log(file: EvidenceFile) -> Parsed:
         tee.drain()
     if tee.broke:
         notes.append(tee.broken_off())
-    if is_wrapped and tee.passed > exported.MAX_BYTES and exported.begins(encodings.decode(head[mark:], encoding)):
+    is_large = is_wrapped and tee.passed > exported.MAX_BYTES
+    if is_large and exported.begins(encodings.decode(head[mark:], encoding)):
         notes.append(_LARGE_DOCUMENT)
     is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
     reader.logs[0].is_whole = not is_range

@@ -41,8 +41,12 @@ _MACHINE_WORDS: Final = frozenset({"gpu", "node"})
 _INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]{1,2}\d+){0,4}")
 #: The name of a process, not of its machine.
 _RANK: Final = re.compile(r"(?i)(?:rank|worker|proc)[-_]?\d+")
-#: Names of machines that begin with one letter: "n7", "n0123", a rack and a place in it ("r07-n01", "x1000c0s0b0n0").
-_SHORT_NAME: Final = re.compile(r"n\d{1,5}|[A-Za-z]\d{1,5}(?:-?[A-Za-z]{1,4}\d{1,5}){1,6}|[A-Za-z]\d{1,4}-\d{1,4}")
+#: Names of machines that begin with one letter: "n7", "n0123", a rack and a place in it ("r07-n01",
+#: "x1000c0s0b0n0").
+_SHORT_NAME: Final = re.compile(
+    r"n\d{1,5}|[A-Za-z]\d{1,5}(?:-?[A-Za-z]{1,4}\d{1,5}){1,6}"
+    r"|[A-Za-z]\d{1,4}-\d{1,4}"
+)
 _ADDRESS: Final = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)")
 #: How PyTorch's profiler names its files: the machine, the process, the time.
 _PROFILE_NAME: Final = re.compile(r"([\w.\-]{1,80})_\d{1,10}\.\d{10,20}\.pt\.trace\.json")

@@ -358,7 +358,9 @@ def _at(record: Any, path: Sequence[str]) -> str:
 
 
 def _node_of(value: Any) -> str:
-    """The machine that an object of Kubernetes is, runs on or was seen by; empty for anything else."""
+    """The machine that an object of Kubernetes is, runs on or was seen by; empty for anything
+    else.
+    """
     path = _NODE_OF_KIND.get(str(value.get("kind")), _NODE_OF_POD)
     return _at(value, path)
 

@@ -77,8 +77,8 @@ class Case(FailureFacts):
         return title or f"a line that is no sentence ({row.n:,}×)"
 
     def meaning(self, signature: str, example: str, template: str) -> str:
-        """The title of the rule with what the line is about, else a clause of the line as a quotation;
-        empty if no clause fits into a sentence.
+        """The title of the rule with what the line is about, else a clause of the line as a
+        quotation; empty if no clause fits into a sentence.
         """
         if signature:
             return self.rules.title_of(signature, example)

@@ -1,4 +1,4 @@
-"""Lines of pairs, as loggers write logfmt: ``time=… level=error rank=3 msg="Traceback …\\n  File …\\n"``.
+"""Lines of pairs, as loggers write logfmt: ``time=… level=error msg="Traceback …\\n  File …\\n"``.
 
 A line whose values have one line each is read as it stands. A value of several lines, such as a
 traceback, is written in quotes with escaped ends of lines: its record is read like one of JSON.
@@ -16,7 +16,7 @@ from diagnosis.kinds.logs.read import structured
 from diagnosis.kinds.logs.read.structured import StructuredRecord
 
 #: How such a line begins, and the key of its text.
-_LINE: Final = re.compile(r'[A-Za-z_][\w.@\-]{0,60}=(?=["\w])[^\n]{0,400}?\b(?:msg|message|event)="?')
+_LINE: Final = re.compile(r'[A-Za-z_][\w.@\-]{0,60}=(?=["\w])[^\n]{0,400}?\b(?:msg|message|event)=')
 #: A pair; a quoted value may hold escaped quotes.
 _PAIR: Final = re.compile(r'([A-Za-z_][\w.@\-]{0,60})=("(?:[^"\\]|\\.)*+"|[^\s"]*+)(?:\s+|$)')
 _ESCAPED_END: Final = "\\n"

@@ -44,9 +44,9 @@ class Signature:
     present, this one is a consequence. ``also`` names other possible categories of the same words. ``ends`` names the
     signatures whose complaint a line of this one withdraws. ``is_form``: the pattern knows the form of a message (any
     exception) and not its words, so that these are left to the learned model. ``blames``: whom a line of it accuses, if
-    another than its category does (see ``taxonomy.toml``). ``subject``: its group finds in the line what the
-    message is about, such as the port that is taken. ``examples`` must match and ``counters`` must not; both are
-    tested for every rule.
+    another than its category does (see ``taxonomy.toml``).
+    ``subject``: its group finds in the line what the message is about, such as the port that is taken.
+    ``examples`` must match and ``counters`` must not; both are tested for every rule.
     """
 
     id: str

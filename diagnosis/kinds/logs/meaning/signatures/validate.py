@@ -53,7 +53,8 @@ def _texts(rule: Signature) -> list[str]:
 
 def _patterns(rule: Signature) -> list[str]:
     problems = []
-    for name, pattern in (("pattern", rule.pattern), ("unless", rule.unless), ("subject", rule.subject)):
+    patterns = {"pattern": rule.pattern, "unless": rule.unless, "subject": rule.subject}
+    for name, pattern in patterns.items():
         if len(pattern) > MAX_PATTERN:
             problems.append(f"The {name} is longer than {MAX_PATTERN} characters.")
             continue
