@@ -55,8 +55,9 @@ def _failure_sentence(known: Situation, fault: Sequence[Fault]) -> str:
 
 def _log_sentence(known: Situation, fault: Sequence[Fault]) -> str:
     headline = log_sentence.headline(known.logs, stated=known.stated_outcome)
-    is_open = known.outcome == "unknown" and known.facts.odd > 0
-    return f"{headline} {_differing_text(known.facts)}." if is_open else headline
+    if known.outcome != "unknown":
+        return headline
+    return " ".join(filter(None, [headline, known.facts.differences]))
 
 
 def _alarm_sentence(known: Situation, fault: Sequence[Fault]) -> str:
@@ -97,15 +98,7 @@ def _facts_text(facts: FactSummary) -> str:
     places = counted(facts.places, "place", "places")
     count = counted(facts.facts, "fact", "facts")
     read = f"{count} of {places}. None of them is known to be bad"
-    if not facts.odd:
-        return f"{read}."
-    return f"{read}, but {_differing_text(facts)}."
-
-
-def _differing_text(facts: FactSummary) -> str:
-    differ = counted(facts.odd, "value differs", "values differ")
-    told = "; ".join(f"“{example}”" for example in facts.examples)
-    return f"{differ} from what most places state ({told})"
+    return " ".join(filter(None, [f"{read}.", facts.differences]))
 
 
 def _recovered_sentence(known: Situation, fault: Sequence[Fault]) -> str:

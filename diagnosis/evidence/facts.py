@@ -9,6 +9,7 @@ from typing import Final, Self
 import msgspec
 
 from diagnosis.evidence.place_names import Place
+from diagnosis.plain import counted
 from diagnosis.plain import text as stored_text
 
 #: Facts that are kept of one file.
@@ -55,6 +56,15 @@ class FactSummary(msgspec.Struct, frozen=True):
     left_out: int = 0
     table: str = ""
     examples: tuple[str, ...] = ()
+
+    @property
+    def differences(self) -> str:
+        """The sentence about the odd values; empty without any."""
+        if not self.odd:
+            return ""
+        differ = counted(self.odd, "value differs", "values differ")
+        told = "; ".join(f"“{example}”" for example in self.examples)
+        return f"{differ} from what most places state ({told})."
 
 
 #: Of a job without reports.
