@@ -120,7 +120,7 @@ class FailureFacts(Facts):
     def events(self) -> pl.DataFrame:
         return self.catalogue.events
 
-    @property
+    @cached_property
     def has_times(self) -> bool:
         return bool(self.events["is_stamped"].any())
 

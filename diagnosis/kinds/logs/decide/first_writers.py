@@ -21,9 +21,10 @@ def first_lines(case: Case, own: pl.DataFrame) -> pl.DataFrame:
     stamped = own.filter("is_stamped").drop_nulls(["node", "stated_at"])
     by_time = stamped.sort("stated_at", "node", maintain_order=True)
     firsts = by_time.unique("node", keep="first", maintain_order=True).head(LIMITS.writers)
-    is_spread = firsts.height > 1
-    messages = firsts["masked"].unique().to_list() if is_spread else []
-    rows = case.placed(case.table.rows(messages, files=firsts["file"].to_list(), limit=LIMITS.root_lines))
+    if firsts.height < 2:
+        return case.placed(case.table.rows([]))
+    messages, files = firsts["masked"].unique().to_list(), firsts["file"].to_list()
+    rows = case.placed(case.table.rows(messages, files=files, limit=LIMITS.root_lines))
     dated = case.clocks.correct(rows, "at")
     times = firsts.select("node", "file", "masked", "stated_at")
     at_first = dated.join(times, on=["node", "file", "masked"]).filter(pl.col("at") == pl.col("stated_at"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,7 @@ class Pace:
     ratio: float = 1.0
     phase: tuple[int, int, float] | None = None
 
-    @property
+    @cached_property
     def last_at(self) -> int | None:
         """When the last progress was printed (ns)."""
         at = self.beats["at"].drop_nulls()

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 import polars as pl
@@ -96,12 +96,12 @@ class Progress:
     beats: pl.DataFrame
     first: int | None = None
 
-    @property
+    @cached_property
     def last(self) -> int | None:
         """The highest counter seen."""
         return None if self.beats.is_empty() else int(self.beats["n"].max())  # type: ignore[arg-type]
 
-    @property
+    @cached_property
     def interval(self) -> int:
         """Counters between two printed lines."""
         steps = self.beats.sort("file", "line").select(pl.col("n").diff().over("file")).to_series().drop_nulls()

@@ -79,7 +79,7 @@ class Haystack:
         """O(bytes)."""
         if strings.estimated_size() > MAX_LOOKED_THROUGH_BYTES:
             return cls(bool((strings.str.len_bytes() == strings.str.len_chars()).all()))
-        text = "\n".join(strings.drop_nulls())
+        text = "\n".join(filter(None, strings))
         # the long s is the only letter that matches another one in lower case
         return cls(text.isascii(), text.lower().replace("\u017f", "s"))
 

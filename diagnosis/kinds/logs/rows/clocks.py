@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Final
 
@@ -40,7 +41,7 @@ class Clocks:
     corrections: tuple[ClockRow, ...] = ()
     by_source: pl.DataFrame | None = None
 
-    @property
+    @cached_property
     def _moves_any(self) -> bool:
         """Whether a clock is wrong. In most jobs none is, and a job may have millions of rows."""
         has_skews = self.by_source is not None and not self.by_source.is_empty()

@@ -108,6 +108,8 @@ class LogTable:
 
         ``limit`` cuts the result, file after file, so that a storm of one message cannot fill memory.
         """
+        if not masked:
+            return _NO_ROWS
         found, height = [_NO_ROWS], 0
         for rows in self.slabs(masked, files=files, limit=limit):
             found.append(rows)
