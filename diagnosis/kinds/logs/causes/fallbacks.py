@@ -80,17 +80,24 @@ def _likeliest(facts: FailureFacts, weights: pl.Series, ends: Set[int]) -> Roots
 
 
 def _explained(facts: FailureFacts) -> frozenset[int]:
-    """Causes that another rule explains, and that training did not survive. Beside a decisive
-    cause, a decision to stop is only the end, and a weak cause says less than it.
+    """Causes that another rule explains, and that training did not survive. A decision to stop what
+    a decisive cause had broken is only the end, and an exception whose own message names such a
+    cause below it is only its form.
     """
     is_cause = (pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE)
-    is_known = (pl.col("role") == Role.ROOT) & (pl.col("strength") == Strength.DECISIVE)
-    is_explained = (is_known & ~facts.is_survived).any()
-    is_mere_end = facts.catalogue.has("decision") & is_explained
-    # the form of an exception is its wrapper where its own message names the cause
-    is_mere_form = (pl.col("strength") == Strength.WEAK) & is_explained
-    rivals = facts.events.filter(is_cause & ~facts.is_survived & ~is_mere_end & ~is_mere_form)
-    return frozenset(rivals["event"].to_list())
+    is_decisive = (pl.col("role") == Role.ROOT) & (pl.col("strength") == Strength.DECISIVE)
+    known = facts.events.filter(is_decisive & ~facts.is_survived)["event"]
+    is_mere_end = facts.catalogue.has("decision") & bool(known.len())
+    rivals = facts.events.filter(is_cause & ~facts.is_survived & ~is_mere_end)["event"]
+    return frozenset(set(rivals) - _just_above(facts.catalogue.cells, rivals, known))
+
+
+def _just_above(cells: pl.DataFrame, events: pl.Series, others: pl.Series) -> set[int]:
+    """The events that stand in the line above one of the others. O(cells)."""
+    below = cells.filter(pl.col("event").is_in(others.implode()))
+    above = cells.filter(pl.col("event").is_in(events.implode()))
+    lines = below.select("file", last_line=pl.col("first_line") - 1)
+    return set(above.join(lines, on=["file", "last_line"], how="semi")["event"])
 
 
 def _active(rules: Sequence[Rule], facts: FailureFacts) -> list[Rule]:
