@@ -33,7 +33,7 @@ def fields_of_records(data: bytes) -> Iterator[dict[str, Json]]:
             yield from _of_group(group)
 
 
-def _of_group(group: dict[str, Any]) -> Iterator[dict[str, Json]]:
+def _of_group(group: dict[str, Json]) -> Iterator[dict[str, Json]]:
     resource = group.get("resource")
     base = _attributes(resource)
     for scope in _objects(group, "scopeLogs"):
@@ -41,7 +41,7 @@ def _of_group(group: dict[str, Any]) -> Iterator[dict[str, Json]]:
             yield {**base, **_attributes(record), **_own_fields(record)}
 
 
-def _own_fields(record: dict[str, Any]) -> dict[str, Json]:
+def _own_fields(record: dict[str, Json]) -> dict[str, Json]:
     at = record.get("timeUnixNano") or record.get("observedTimeUnixNano") or ""
     level = record.get("severityText") or _level(record.get("severityNumber"))
     message = _value(record.get("body"), _MAX_DEPTH)
@@ -73,7 +73,7 @@ def _value(stated: Any, depth: int) -> Json:
     return value
 
 
-def _objects(owner: Any, name: str) -> Iterable[dict[str, Any]]:
+def _objects(owner: Any, name: str) -> Iterable[dict[str, Json]]:
     """The objects of a list in an object; none of anything else."""
     listed = owner.get(name) if isinstance(owner, dict) else None
     return (one for one in listed if isinstance(one, dict)) if isinstance(listed, list) else ()
