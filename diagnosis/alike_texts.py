@@ -21,17 +21,18 @@ from diagnosis.model import Parsed, ReadRange
 MAX_BYTES: Final = 64 << 10
 MAX_LINES: Final = 400
 MAX_TEXTS: Final = 512
+#: Lines that are read of all texts.
+MAX_ALL_LINES: Final = 50_000
 MAX_FACTS: Final = 100_000
 #: Machines from which a majority can be told.
 MIN_PLACES: Final = 3
 _MAX_CHARS: Final = 200
 _MAX_VALUES: Final = 8
 _COUNT: Final = "number of lines"
-#: A key before its value, words ``key=value``, and what may differ in any other line: words with a
-#: digit or in quotes.
+#: A key before its value.
 _PAIR: Final = re.compile(r"([A-Za-z][^:=\n]{0,80}):(?=\s)\s{0,80}(\S[^\n]{0,200})")
-_TOKEN: Final = re.compile(r"([A-Za-z][\w.\-]{0,60})=(\S{1,200})")
-_VALUE: Final = re.compile(r"\"[^\"\n]{0,80}\"|\S{0,60}\d\S{0,60}")
+_KEY: Final = re.compile(r"[A-Za-z][\w.\-]{0,60}")
+_DIGIT: Final = re.compile(r"\d")
 _LETTERS: Final = re.compile(r"[A-Za-z]{2,}")
 _NOT_WORDS: Final = re.compile(r"[^A-Za-z0-9]+")
 
@@ -42,11 +43,13 @@ type _Texts = dict[str, Parsed]
 def stated_facts(quiet: Iterable[Parsed], read: ReadRange) -> list[_Stated]:
     """What the lines of alike texts state, each with its path. O(texts × lines read)."""
     found: list[_Stated] = []
-    for family, texts in _families(quiet).items():
+    families = _families(quiet)
+    most = min(MAX_LINES, MAX_ALL_LINES // max(1, sum(map(len, families.values()))))
+    for family, texts in families.items():
         for machine, parsed in texts.items():
             place = Place("node", machine)
             lines = read(parsed.path, 0, MAX_BYTES).decode("utf-8", "replace").splitlines()
-            for name, (value, line) in _stated_in(lines[:MAX_LINES]).items():
+            for name, (value, line) in _stated_in(lines[:most]).items():
                 found.append((parsed.path, Fact.of(place, (name,), value, line, family)))
     return found[:MAX_FACTS]
 
@@ -82,26 +85,33 @@ def _middle(values: list[tuple[str, int]]) -> tuple[str, int]:
 
 
 def _stated_in_line(line: str) -> Iterator[tuple[str, str]]:
-    """Name and value of what a line states: its pair, its words ``key=value``, else each word that
-    is not plain, named by the plain ones and its place among the others.
+    """Name and value of what a line states: its pair, its words ``key=value``, else each word with a
+    digit or in quotes, named by the others and its place among its like.
     """
-    tokens = _TOKEN.findall(line)
+    words = line.split()
+    parts = [word.partition("=") for word in words]
+    tokens = [(key, value) for key, _, value in parts if value and _KEY.fullmatch(key)]
     pair = _PAIR.match(line.strip())
     if len(tokens) > 1:
         yield from tokens
     elif pair is not None:
         yield pair[1], pair[2]
     else:
-        yield from _numbered_words(line)
+        yield from _numbered_words(words)
 
 
-def _numbered_words(line: str) -> Iterator[tuple[str, str]]:
+def _numbered_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """A line of a table of numbers has the name of its first number, a single word that of its
     letters.
     """
-    plain = (_NOT_WORDS.sub(" ", piece).strip() for piece in _VALUE.split(line))
-    values = _VALUE.findall(line)
-    letters = " ".join(_LETTERS.findall(line)) if len(values) == 1 else ""
+    values = list(filter(_is_value, words))
+    plain = (_NOT_WORDS.sub(" ", word).strip() for word in words if not _is_value(word))
+    letters = " ".join(_LETTERS.findall(values[0])) if len(values) == 1 else ""
     name = " ".join(filter(None, plain)) or letters or next(iter(values), "")
     for place, value in enumerate(values, 1):
         yield (f"{name} ({place} of {len(values)})" if len(values) > 1 else name), value
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word may differ from machine to machine: one with a digit or in quotes."""
+    return word.startswith('"') or _DIGIT.search(word) is not None

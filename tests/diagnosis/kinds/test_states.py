@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -175,6 +176,17 @@ def test_a_log_that_quotes_a_report_stays_a_log() -> None:
     lines = [f"2026-03-02 08:15:{second:02d} INFO step {second} loss 2.0" for second in range(20)]
     text = "\n".join([*lines, "CA 'mlx5_0'", *lines])
     assert kind_of(text.encode(), "train.log") is Kind.LOG
+
+
+@pytest.mark.parametrize("filler", [" ", "\t", "0", "a", "x ", "\t ."])
+def test_no_row_takes_long_for_a_hostile_line(filler: str) -> None:
+    rest = filler * (shapes.MAX_LINE_CHARS // len(filler))
+    before = time.process_time()
+    for form in formats.load():
+        lines = [line for beginning in form.example.splitlines() for line in (beginning[:12] + rest, beginning + rest)]
+        shapes.entries(form.shape, "\n".join(lines), form)
+    lasted = time.process_time() - before
+    assert lasted < 0.5  # a pattern whose search is quadratic takes as long for one of these lines
 
 
 def test_deep_and_long_documents_are_bounded() -> None:
