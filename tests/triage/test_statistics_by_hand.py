@@ -291,7 +291,8 @@ def test_the_page_shows_each_figure_with_its_basis_and_the_api_the_same(twenty, 
     assert [words in calibration for words in ("94 %", "60 %", "23 % to 88 %")] == [True] * 3
     assert calibration.count("not known") == 4
     page = " ".join(page.split())
-    assert "20 incidents</b> cost <b>166 GPU-hours</b>" in page and "GPU memory error</a> (7; 63 %)" in page
+    assert "20 incidents</b> cost <b>166 GPU-hours</b>" in page
+    assert "GPU memory error</a> (7 incidents, 63 % of the cost)" in page
 
 
 def test_rates_are_not_known_below_a_day_of_run_time():
