@@ -56,7 +56,7 @@ def test_the_log_of_a_running_job_follows_and_holds_still_for_who_reads(
     row = page.get_by_test_id("running").locator("tr", has_text="live-run")
     expect(row).to_be_visible()
     expect(row).to_contain_text("119")  # the wall asks by itself
-    row.get_by_role("link", name=re.compile("follow the log")).click()
+    row.get_by_role("link", name=re.compile("live log")).click()
     lines = page.locator("#live-lines tr")
     expect(lines).to_have_count(121)
     expect(lines.nth(61)).to_contain_text("slow read")
