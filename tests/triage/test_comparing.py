@@ -92,6 +92,21 @@ def test_the_page_shows_both_runs(client):
     assert "/jobs/failed/curves/good/" in page
 
 
+def test_the_comparison_begins_with_what_became_of_both_runs(client):
+    """The pace is compared from a twentieth on."""
+    ada = make_user("ada", "engineer")
+    slow, equal = sample(), sample()
+    slow["logs"]["timeline"]["iterations"] = [{"n": 1, "t": 1.0, "seconds": 1.5}]
+    good = run("good", healthy())
+    said = " ".join(comparison(ada, make_job("x", family="llama"), run("slow", slow), "good").summary)
+    assert said.startswith("This run: failed, iteration 18,204. The other: healthy")
+    assert "This run took 1.50 times as long for an iteration." in said
+    assert "2 messages are in this run alone." in said
+    again = comparison(ada, good.job, good, run("equal", equal).job.slug).summary
+    assert "Both took about as long for an iteration." in again
+    assert again[-1] == "This run printed no message that the other did not."
+
+
 def test_outcome_and_nodes_are_those_that_the_head_of_the_page_shows():
     (here, there) = run("here", {"engine": "made up"}), run("there", {"engine": "made up"})
     Attempt.objects.filter(pk=there.attempt_id).update(outcome="running", node_count=256)

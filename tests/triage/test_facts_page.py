@@ -52,6 +52,13 @@ def page_of(client, slug, **params):
     return page_text(client.get(reverse("job-facts", args=[slug]), params))
 
 
+def test_two_places_that_state_different_values_are_said_to_differ(client, tmp_path):
+    make_job_with_facts("pair", {"gpu-1": "400", "gpu-2": "100"}, tmp_path)
+    make_job_with_facts("alike", {"gpu-1": "400", "gpu-2": "400"}, tmp_path)
+    assert ">2 values differ</span>" in page_of(client, "pair", words="Rate")
+    assert "the same on all" in " ".join(page_of(client, "alike", words="Rate").split())
+
+
 def test_the_place_that_differs_is_named_first_with_what_most_places_state(client, odd_job):
     page = page_of(client, "odd")
     assert "1 value differs from what most places state" in page

@@ -267,5 +267,20 @@ def test_earlier_drains_stay_with_their_reasons_and_not_on_a_namesake(client, en
     assert 'data-testid="notes"' not in page_text(client.get(f"{url}default"))
 
 
+def test_a_page_of_a_node_begins_with_its_record_and_the_list_hides_empty_columns(client, engineer):
+    make_incident(accused=("n1",), category="network.link_down"), make_incident(accused=("n1",))
+    page = " ".join(page_text(client.get(reverse("node", args=["n1"]))).split())
+    line = page.partition('data-testid="node-line">')[2].partition("</p>")[0]
+    assert "Accused <b>2 times</b>, 2 of them in the last 28 days" in line
+    assert "People confirmed <b>0</b>." in line
+    listed = page_text(client.get(reverse("nodes")))
+    assert "<th>Cluster</th>" not in listed and "<th>State</th>" not in listed
+    Node.objects.update(note="fan replaced")
+    make_incident(make_job(cluster=make_cluster("b200")), accused=("n2",))
+    Activity.objects.create(kind="set_up", actor=engineer)
+    listed = page_text(client.get(reverse("nodes")))
+    assert "<th>Cluster</th>" in listed and "<th>State</th>" in listed
+
+
 def test_an_empty_fleet_says_why(client, engineer):
     assert "Nodes appear here when a diagnosis accuses them" in page_text(client.get(reverse("nodes")))

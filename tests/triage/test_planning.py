@@ -39,6 +39,12 @@ def test_the_published_rate_gives_the_papers_standbys(page):
     assert [found[nodes][2] for nodes in (128, 256, 512, 1024)] == ["2", "2", "3", "4"]
 
 
+def test_a_sentence_tells_of_a_small_and_of_a_large_job(page):
+    said = " ".join(page(rate="1.2").partition('data-testid="planning-line">')[2].partition("</p>")[0].split())
+    assert said.startswith("A job of <b>64 nodes</b> fails every <b>13 d</b>, one of 1,024 nodes every <b>20 h</b>:")
+    assert said.endswith("save a checkpoint every <b>48 min</b> and have <b>4</b> nodes ready.")
+
+
 def test_the_rate_is_measured_where_run_time_is_known(page):
     now = timezone.now()
     job = make_job()
