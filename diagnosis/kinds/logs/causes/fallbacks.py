@@ -19,7 +19,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import candidates, lifecycles, ranker, roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import Roots
-from diagnosis.kinds.logs.meaning.catalogue import event_starts
+from diagnosis.kinds.logs.meaning.catalogue import event_starts, rows_of
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
@@ -205,8 +205,11 @@ def line_to_read(facts: FailureFacts, scores: Mapping[int, float]) -> int | None
         found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"].to_list()
         return found[0] if found else None
     rows = facts.consequences(Role.CASCADE, Role.TEARDOWN)
-    told = [event for event in rows["event"] if event in scores]
-    return max(told, key=lambda event: (scores[event], -event), default=None)
+    told = [row for row in rows_of(rows) if row.event in scores]
+    if not told:
+        return None
+    likeliest = max(told, key=lambda row: (scores[row.event], -row.event))
+    return roots.first_of_rule(facts.catalogue, told, likeliest).event
 
 
 CORRECTIONS: Final = (

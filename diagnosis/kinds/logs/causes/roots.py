@@ -82,7 +82,7 @@ def choose(
     ranked = _ranked(candidates, places, facts.total)
     likeliest = max(ranked, key=lambda row: scores.get(row.event, 0.0))
     as_exact = [row for row in ranked if places[row.event] >= places[likeliest.event]]
-    lead = _first_of_rule(facts.catalogue, as_exact, likeliest)
+    lead = first_of_rule(facts.catalogue, as_exact, likeliest)
     by_event[lead.event] = lead.weight
     others = [row for row in ranked if row.event != lead.event]
     lead_nodes = _nodes_of_lead(lead, others, places)
@@ -102,7 +102,7 @@ def choose(
     )
 
 
-def _first_of_rule(catalogue: Catalogue, ranked: Sequence[EventRow], lead: EventRow) -> EventRow:
+def first_of_rule(catalogue: Catalogue, ranked: Sequence[EventRow], lead: EventRow) -> EventRow:
     """Of the wordings by which one file tells what the leader's rule knows, the first: the others
     repeat it. A weak rule knows only a form, which different errors share. O(cells).
     """

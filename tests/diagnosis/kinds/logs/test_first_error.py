@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from diagnosis.kinds.logs.causes.fallbacks import line_to_read
 from tests.diagnosis.cases import case_of_files, case_of_lines
 
 STEPS = [f"[rank{rank}] 2026-03-01 06:00:{step:02} step {step} loss 4.1" for step in range(5, 30) for rank in (1, 3)]
@@ -54,3 +55,19 @@ def test_the_form_of_an_exception_says_less_than_the_message_below_it(tmp_path: 
     message = "OOM when allocating tensor with shape[64,2048] and type float by allocator GPU_0_bfc"
     case = case_of_lines(tmp_path, "begin", *raised, form, message)
     assert case.lead.category == "user.memory.cuda_oom"
+
+
+def test_of_the_consequences_by_which_a_file_tells_one_loss_the_first_is_to_be_read(
+    tmp_path: Path,
+) -> None:
+    lost = [
+        "E0501 10:40:01.118 3312 coordination_service.cc:1040] The following tasks are unhealthy"
+        " (stopped sending heartbeats):",
+        "/job:jax_worker/replica:0/task:6",
+        "F0501 10:40:02.118 3312 client.h:80] Terminating process because the JAX distributed"
+        " service detected fatal errors.",
+    ]
+    case = case_of_lines(tmp_path, *(f"completed step: {n}, loss: 2.{n}" for n in range(30)), *lost)
+    read = line_to_read(case, case.roots.scores)
+    assert read is not None
+    assert "unhealthy" in case.event(read).example
