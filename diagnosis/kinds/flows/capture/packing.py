@@ -80,6 +80,12 @@ def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> byte
     return b"".join([_LENGTH.pack(len(head)), head, *parts])
 
 
+def _made(kind: Any, own: dict[str, Any], disk: Disk) -> Any:
+    """A value of a class. Whoever does a part keeps long columns of it on its own disk."""
+    has_disk = any(f.name == "disk" for f in dataclasses.fields(kind))
+    return kind(disk=disk, **own) if has_disk and disk.runner is None else kind(**own)
+
+
 def unpack(data: bytes, disk: Disk) -> Any:
     """The value that :func:`pack` packed. Raises ``ValueError`` for other bytes."""
     (length,) = _LENGTH.unpack_from(data)
@@ -96,10 +102,8 @@ def unpack(data: bytes, disk: Disk) -> Any:
             if "dict" in one:
                 return {value(key): value(x) for key, x in one["dict"]}
             if "class" in one:
-                kind = _classes[one["class"]]
-                has_disk = any(f.name == "disk" for f in dataclasses.fields(kind))
-                own = {"disk": disk} if has_disk and disk.runner is None else {}
-                return kind(**own, **{name: value(x) for name, x in one["of"].items()})
+                own = {name: value(x) for name, x in one["of"].items()}
+                return _made(_classes[one["class"]], own, disk)
             if "table" in one:
                 at, size = one["table"]
                 return pl.read_ipc_stream(data[begin + at : begin + at + size])

@@ -1,4 +1,4 @@
-"""Analyses each job of a capture by its own traffic alone, and those of several jobs in processes of their own.
+"""Analyses each job of a capture by its own traffic, and several jobs in processes of their own.
 
 What all jobs' traffic explains together (switches, uplinks) is judged afterwards, in :mod:`engine`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from diagnosis import thresholds
@@ -46,14 +47,15 @@ def analyse_each(
     has_tables: bool,
     without: frozenset[str],
 ) -> Iterator[list[JobAnalysis]]:
-    """The analysed jobs of each recognised one (several where they ran one after another), in their order.
+    """The analysed jobs of each recognised one (several where they ran one after another).
 
-    With a runner, jobs of many records are analysed whole by its processes, each in the memory of one job. A job that
-    has most of the records stays here and shares its parts instead.
+    With a runner, jobs of many records are analysed whole by its processes, each in the memory of
+    one job. If one has most of the records, all stay here, and parts of them are shared instead.
     """
     largest = max((len(job.flows) for job in seen), default=0)
     records = sum(len(job.flows) for job in seen)
-    is_apart = len(seen) > 1 and records > pieces.PIECE_ROWS and largest <= LIMITS.apart_records * records
+    are_alike = len(seen) > 1 and largest <= LIMITS.apart_records * records
+    is_apart = are_alike and records > pieces.PIECE_ROWS
     has_finder = "stragglers" not in without
     parts = [
         (job, capture, dict(known), steps, has_tables and not is_apart, has_finder)
@@ -81,13 +83,19 @@ def _analyse_apart(seen: JobFlows, *given: Any) -> list[JobAnalysis]:
 
 
 def _analyse_alone(
-    seen: JobFlows, capture: Capture, known: Mapping[str, int], steps: bool, has_tables: bool, has_finder: bool
+    seen: JobFlows,
+    capture: Capture,
+    known: Mapping[str, int],
+    steps: bool,
+    has_tables: bool,
+    has_finder: bool,
 ) -> list[JobAnalysis]:
     """The jobs that ran one after another on the same addresses, each with its findings."""
     parts = split_chapters(seen, capture) if steps else [seen]
-    found = [_analyse_job(part, capture, known, steps=steps, has_tables=has_tables) for part in parts]
+    analyse = partial(_analyse_job, capture=capture, known=known, steps=steps, has_tables=has_tables)
+    found = list(map(analyse, parts))
     if len(parts) > 1 and any(a.steps is None for a in found):
-        found = [_analyse_job(seen, capture, known, steps=steps, has_tables=has_tables)]  # not every part trains
+        found = [analyse(seen)]  # not every part trains
     for job in found:
         if job.steps is not None:
             _find_slow_members(job, capture)
@@ -115,12 +123,13 @@ def _analyse_job(
     layout = find_layout(job, pairs, capture, known)
     if pairs.type != shown.type:
         sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
-        layout.how.insert(0, f"The job states {sizes}; the pairs form these groups, so their types follow it.")
+        why = f"The job states {sizes}; the pairs form these groups, so their types follow it."
+        layout.how.insert(0, why)
     rough = any(not o.exact for o in offsets)
     exact_s = exact_to_s(job, pairs, capture)
     notes = [pauses] if pauses else []
-    own = JobAnalysis(job, pairs, layout, found, None, [], exact_s, rough=rough, divided=by_unit, rows=rows)
-    return replace(own, offsets=offsets, notes=notes)
+    own = JobAnalysis(job, pairs, layout, found, None, [], exact_s, rough=rough)
+    return replace(own, divided=by_unit, rows=rows, offsets=offsets, notes=notes)
 
 
 def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
@@ -149,7 +158,7 @@ def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
 
 
 def _stage_times(job: JobAnalysis, capture: Capture) -> StageTimes | None:
-    """The times of a pipeline's stages, for the usual work of a step; None if they cannot be told apart."""
+    """The times of a pipeline's stages, for the usual work of a step; None if they look alike."""
     assert job.steps is not None
     is_pipeline = job.layout.pp > 1 and job.layout.ends == 1
     if not is_pipeline or job.rough:

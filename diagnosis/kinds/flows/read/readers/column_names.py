@@ -93,7 +93,16 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "toaddr",
         "toaddress",
     ),
-    "src_port": ("srcport", "sp", "sport", "idorigp", "udpsrcport", "tcpsrcport", "sourceport", "sourcetransportport"),
+    "src_port": (
+        "srcport",
+        "sp",
+        "sport",
+        "idorigp",
+        "udpsrcport",
+        "tcpsrcport",
+        "sourceport",
+        "sourcetransportport",
+    ),
     "dst_port": (
         "dstport",
         "dp",
@@ -130,7 +139,17 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "packettotalcount",
         "dpkts",
     ),
-    "path": ("switches", "switch", "leaf", "path", "ra", "routerip", "exporter", "sampleraddress", "ip4router"),
+    "path": (
+        "switches",
+        "switch",
+        "leaf",
+        "path",
+        "ra",
+        "routerip",
+        "exporter",
+        "sampleraddress",
+        "ip4router",
+    ),
     "back_bytes": ("respbytes", "obyt", "outbytes"),
     "back_packets": ("resppkts", "opkt", "outpackets"),
     "sampling": ("samplingrate", "sampled", "samplinginterval"),
@@ -174,7 +193,7 @@ def _words(name: str) -> list[str]:
 
 
 def stem(name: str) -> str:
-    """The name as the aliases have it: whole if it is one of them, else without fillers and unit."""
+    """The name as the aliases have it: whole if it is one, else without fillers and unit."""
     whole = plain(name)
     if whole in BY_NAME:
         return whole

@@ -218,8 +218,8 @@ def _protocol(series: pl.Series) -> pl.Series:
 def to_ns(series: pl.Series, time_zone: str, reading: Reading, named_unit: float | None = None) -> pl.Series:
     """Times in any of the usual forms to nanoseconds UTC.
 
-    Numbers: the magnitude decides the unit (seconds, ms, µs, ns since 1970; small numbers are from the capture's
-    start, in seconds or in the unit that their column names). Text without an offset is in ``time_zone``.
+    Numbers: the magnitude decides the unit (seconds, ms, µs, ns since 1970; small numbers are from
+    the capture's start, in seconds or in ``named_unit``). Text without an offset is in ``time_zone``.
     """
     if isinstance(series.dtype, pl.Datetime):
         zoned = (
