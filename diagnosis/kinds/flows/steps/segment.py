@@ -35,6 +35,10 @@ CERTAIN_UNEVEN = 0.002
 #: step.
 MIN_NEIGHBOURS, MAX_NEIGHBOURS = 11, 61
 MIN_BUCKET_SHARE = 0.006
+#: Parts take turns if there are so many, they are so uneven, and pairs of them this share of that.
+MIN_ALTERNATING = 8
+MIN_TURN_UNEVEN = 0.02
+TURN_RATIO = 0.1
 #: The smallest records are ignored if they move at most this share of the bytes.
 MAX_IGNORED_SHARE = 0.003
 #: Records from which the usual length is taken, evenly spread.
@@ -233,7 +237,20 @@ def _cut_by_gaps(used: Bursts) -> Cut | None:
             best is None or (round(cut.odd_share, 2), -len(cut.stop)) < (round(best.odd_share, 2), -len(best.stop))
         ):
             best = cut
-    return _repair(used, best) if best is not None else None
+    return _join_alternating(used, _repair(used, best)) if best is not None else None
+
+
+def _join_alternating(used: Bursts, cut: Cut) -> Cut:
+    """The cut of whole steps, if the parts of ``cut`` take turns: one moves more, the next less, and two together
+    always the same (an exchange of experts, then of gradients). They are cut at the longer pauses.
+    """
+    if len(cut.stop) < MIN_ALTERNATING or cut.uneven_bytes < MIN_TURN_UNEVEN:
+        return cut
+    pause = cut.begin - cut.stop
+    first = int(np.median(pause[1::2]) > np.median(pause[::2]))
+    joined = judge(used, cut.stop[first::2], cut.begin[first::2], cut.how)
+    is_whole = joined.is_believable and joined.odd_share <= cut.odd_share
+    return joined if is_whole and joined.uneven_bytes <= TURN_RATIO * cut.uneven_bytes else cut
 
 
 def _repair(used: Bursts, cut: Cut) -> Cut:

@@ -113,6 +113,8 @@ def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
         if not mask.any() or (pace == "all" and mask.sum() == pairs.of(DP).sum()):
             continue
         traffic = pairs.carried(job.flows, len(capture.names), *types)
+        if not len(traffic):  # all that these pairs exchange is of the experts' sizes
+            continue
         cut = _find_cut(traffic, pairs, mask, capture)
         slower = _rare_traffic(traffic, pairs, capture)
         finer = None if slower is None else _best_cut(slower, capture)
@@ -201,7 +203,7 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
     if plain is not None and is_plain and (len(plain.stop) >= MIN_BOUNDARIES or plain.uneven_bytes <= MAX_FEW_UNEVEN):
         # regular pauses between groups of steps divide the bytes evenly as well
         is_finer = even is not None and len(even.stop) >= MIN_STEPS_BETWEEN * len(plain.stop)
-        if even is not None and is_finer and even.odd_share <= MAX_ODD and even.uneven_bytes <= EXACT_UNEVEN:
+        if even is not None and is_finer and even.odd_share <= MAX_ODD and _is_as_even(even, plain):
             return even
         return plain
     layered = None if even is None or even.odd_share <= MAX_ODD else _cut_at_layers(traffic, even, capture)
@@ -228,6 +230,16 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
             return whole
         return _fill_boundaries(traffic, best, moved, capture)
     return best
+
+
+def _is_as_even(finer: Cut, few: Cut) -> bool:
+    """Whether the bytes of a finer cut leave no chance, or no more than those of a few parts: lost
+    records make each step uneven, and parts of several steps less so.
+    """
+    if finer.uneven_bytes <= EXACT_UNEVEN:
+        return True
+    is_alike = finer.uneven_bytes / len(finer.stop) <= few.uneven_bytes / len(few.stop)
+    return len(few.stop) < MIN_BOUNDARIES and is_alike
 
 
 def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:

@@ -52,8 +52,8 @@ def analyse_each(
     With a runner, jobs of many records are analysed whole by its processes, each in the memory of
     one job. If one has most of the records, all stay here, and parts of them are shared instead.
     """
-    largest = max((len(job.flows) for job in seen), default=0)
-    records = sum(len(job.flows) for job in seen)
+    counts = [len(job.flows) for job in seen]
+    records, largest = sum(counts), max(counts, default=0)
     are_alike = len(seen) > 1 and largest <= LIMITS.apart_records * records
     is_apart = are_alike and records > pieces.PIECE_ROWS
     has_finder = "stragglers" not in without

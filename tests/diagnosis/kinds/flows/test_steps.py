@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from diagnosis.kinds.flows.capture.capture import Capture, Flows
+from diagnosis.kinds.flows.jobs.clock_offsets import correct_clocks
+from diagnosis.kinds.flows.jobs.jobs import JobFlows
+from diagnosis.kinds.flows.jobs.pairs import Pairs
 from diagnosis.kinds.flows.steps.chain import cut_by_bytes
 from diagnosis.kinds.flows.steps.segment import CERTAIN_UNEVEN, Cut, _cut_by_gaps, bursts_of, cut_by_gaps, judge
-from diagnosis.kinds.flows.steps.steps import _cut_at_layers, _fill_boundaries, _part_volumes
+from diagnosis.kinds.flows.steps.steps import _best_cut, _cut_at_layers, _fill_boundaries, _part_volumes, find_steps
 
 STEPS = 12
 
@@ -137,3 +140,45 @@ def test_parts_that_are_layers_are_joined_to_steps_that_end_in_the_part_that_dif
 def test_parts_that_differ_at_other_distances_are_no_layers() -> None:
     flows, cut = sharded(uneven=3)
     assert layered(flows, cut) is None
+
+
+def turns(*sizes: float) -> Flows:
+    """Three exchanges of these sizes in each of 20 steps, with equal pauses around the last one."""
+    start = (np.arange(20)[:, None] * 0.5 + np.array([0.0, 0.05, 0.275])).ravel()
+    ids, no = np.zeros(len(start), dtype=np.int32), np.zeros(len(start), dtype=bool)
+    return Flows(start, start + 0.02, ids, ids + 1, np.tile(sizes, 20), ids, ids, no, no)
+
+
+def test_parts_that_take_turns_are_half_a_step_each() -> None:
+    cut = cut_by_gaps(turns(30e6, 31e6, 56e6), has_bytes=True)
+    assert cut is not None
+    assert len(cut.stop) in (19, 20)
+    assert np.allclose(np.diff(cut.begin), 0.5)
+
+
+def test_parts_of_equal_bytes_do_not_take_turns() -> None:
+    cut = cut_by_gaps(turns(28e6, 28e6, 56e6), has_bytes=True)
+    assert cut is not None
+    assert len(cut.stop) > 19
+
+
+def test_pauses_after_groups_of_steps_hide_no_steps_whose_records_are_partly_lost() -> None:
+    starts = [step * 0.3 + step // 8 * 1.2 for step in range(30)]
+    start = np.concatenate([at + np.array([0.0, 0.05, 0.1]) for at in starts])
+    size = np.tile([90e6, 91e6, 92e6], 30)
+    size[np.random.default_rng(1).random(90) < 0.1] -= 9e6
+    size[50] -= 30e6  # of several records that begin together, one is lost
+    ids, no = np.zeros(len(start), dtype=np.int32), np.zeros(len(start), dtype=bool)
+    flows = Flows(start, start + 0.03, ids, ids + 1, size, ids, ids, no, no)
+    cut = _best_cut(flows, Capture(flows, ["a", "b"], [], 0.0))
+    assert cut is not None
+    assert len(cut.stop) >= 28
+
+
+def test_pairs_that_carry_only_what_experts_exchange_have_no_steps_and_no_offsets() -> None:
+    flows = turns(56e6, 56e6, 56e6)
+    row, zero = np.zeros(1, dtype=np.int64), np.zeros(1)
+    pairs = Pairs(row, row + 1, ["DP"], row, zero, row + 60, zero, np.array([56e6]))
+    job, capture = JobFlows(np.array([0, 1]), flows), Capture(flows, ["a", "b"], [("leaf",)], 0.0)
+    assert find_steps(job, pairs, capture) is None
+    assert correct_clocks(job, pairs, capture) == (job, [])
