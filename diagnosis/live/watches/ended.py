@@ -38,7 +38,7 @@ record: Final = EndedState
 def learn(state: EndedState, job: JobState, effect: RangeEffect) -> None:
     """Remember the first line; a later one only after training went on."""
     told = effect.observation.ended
-    if told and (state.seen_at is None or _has_gone_on(state.seen_at, job)):
+    if told and (state.seen_at is None or hang_limits.has_gone_on(job, state.seen_at)):
         state.text, state.seen_at = told, effect.now
 
 
@@ -46,16 +46,10 @@ def find_alarm(state: EndedState, job: JobState, now: float) -> Alarm | None:
     """The end of a process after which nothing advances. A job whose other ranks go on is waited
     for: it may not need that process.
     """
-    if state.seen_at is None or _has_gone_on(state.seen_at, job):
+    if state.seen_at is None or hang_limits.has_gone_on(job, state.seen_at):
         return None
-    quiet_s = now - max(state.seen_at, job.advanced_at or 0.0)
-    usual_s = THRESHOLDS.intervals * (count_interval_s(job) or 0.0)
-    if quiet_s < max(usual_s, THRESHOLDS.quiet_s):
+    quiet_s = now - max(state.seen_at, job.last_progress_at)
+    usual_s = count_interval_s(job) or 0.0
+    if quiet_s < max(THRESHOLDS.intervals * usual_s, THRESHOLDS.quiet_s):
         return None
     return Alarm(id, f"A process ended: {state.text}", state.seen_at, category)
-
-
-def _has_gone_on(seen_at: float, job: JobState) -> bool:
-    """Whether the job advanced after that moment, and not by counts that came late."""
-    late_s = hang_limits.late_s(count_interval_s(job) or 0.0)
-    return (job.advanced_at or 0.0) > seen_at + late_s

@@ -11,7 +11,6 @@ from diagnosis.live.job_state import JobState
 from diagnosis.live.observation import ErrorRow
 from diagnosis.live.range_effect import RangeEffect
 from diagnosis.live.site_time import Moment
-from diagnosis.live.step_time import count_interval_s
 from diagnosis.live.watches import hang_limits
 
 id: Final = "error"
@@ -50,9 +49,7 @@ def learn(state: ErrorState, job: JobState, effect: RangeEffect) -> None:
 
 def find_alarm(state: ErrorState, job: JobState, now: float) -> Alarm | None:
     """The first error after which the job made no progress for some time."""
-    survival_s = hang_limits.late_s(count_interval_s(job) or 0.0)
-    last_progress_at = job.advanced_at or 0.0
     for row in state.rows:
-        if last_progress_at <= row.seen_at + survival_s:
+        if not hang_limits.has_gone_on(job, row.seen_at):
             return Alarm(id, f"{row.title}: {row.text}", row.seen_at, row.category)
     return None

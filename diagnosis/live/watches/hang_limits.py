@@ -31,6 +31,12 @@ def late_s(usual_s: float) -> float:
     return float(THRESHOLDS.counts * usual_s + THRESHOLDS.slack_s)
 
 
+def has_gone_on(job: JobState, moment: float) -> bool:
+    """Whether the job advanced after that moment, and not only by counts that came late."""
+    usual_s = count_interval_s(job) or 0.0
+    return job.last_progress_at > moment + late_s(usual_s)
+
+
 def allowed_s(state: HangState, job: JobState) -> float:
     """How long the job may go without progress: until its present stage began, and what this stage
     may take.
