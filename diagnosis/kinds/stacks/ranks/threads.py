@@ -72,7 +72,9 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
     for (rank, name), key in sorted(compared.stack_of.items()):
         usual = compared.usual(name)
         if usual is not None and usual != key and len(found[rank]) < limit:
-            found[rank].append(f"its {name} is in {frame_text(key[0])}, that of its peers in {frame_text(usual[0])}")
+            place = frame_text(key[0])
+            usual_place = frame_text(usual[0])
+            found[rank].append(f"its {name} is in {place}, that of its peers in {usual_place}")
     return dict(found)
 
 
