@@ -48,6 +48,9 @@ def test_a_job_that_runs_with_an_alarm_comes_first_in_the_queue(client, ada):
     assert titles == ["Running now, with an alarm", "Last 24 hours"]
     numbers = [int(pk) for pk in re.findall(r'id="incident-(\d+)"', page)]
     assert numbers == [hanging.pk, costly.pk, calm.pk, ended.pk]
+    told = page_text(client.get(reverse("incident", args=[hanging.pk])))
+    assert 'data-testid="still-runs"' in told and "<dt>Lost</dt>" not in told
+    assert 'data-testid="still-runs"' not in page_text(client.get(reverse("incident", args=[ended.pk])))
     following = client.get(reverse("incident-next", args=[hanging.pk]))
     assert following["Location"].startswith(f"/incidents/{costly.pk}/")
 

@@ -95,8 +95,9 @@ def incident_for(user: Any, number: int) -> Incident | None:
     """One incident with the data of its page's head; None if it does not exist for this person."""
     return (
         incidents_visible_to(user)
-        .select_related("job__team", "job__cluster", "attempt", "assignee", "diagnosis", "group")
-        .defer("diagnosis__timeline", "diagnosis__input_digests")
+        .select_related("job__team", "job__cluster", "attempt__watch", "assignee", "diagnosis", "group")
+        .defer("diagnosis__timeline", "diagnosis__input_digests", "attempt__watch__state")
+        .annotate(is_alarmed=alarm_holds())
         .filter(pk=number)
         .first()
     )
