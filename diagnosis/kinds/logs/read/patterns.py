@@ -87,15 +87,16 @@ class Haystack:
         """The pattern in the form that suits the strings."""
         return ascii_form(pattern) if self.is_ascii else pattern
 
+    def holds(self, word: str) -> bool:
+        """Whether the strings hold a word in lower case, or may hold it, because they are too many."""
+        return self.text is None or word in self.text
+
     def may_hold(self, pattern: str) -> bool:
         """Whether the strings hold the literals that a match needs."""
-        return self.text is None or any(map(self._fulfils, _needs(pattern)))
+        return any(map(self._fulfils, _needs(pattern)))
 
     def _fulfils(self, way: tuple[frozenset[str], ...]) -> bool:
-        return all(map(self._holds_any, way))
-
-    def _holds_any(self, strings: frozenset[str]) -> bool:
-        return any(map((self.text or "").__contains__, strings))
+        return all(any(map(self.holds, strings)) for strings in way)
 
     def contains[Part: (pl.Expr, pl.Series)](self, part: Part, pattern: str) -> Part:
         """Whether the pattern matches; null for null."""

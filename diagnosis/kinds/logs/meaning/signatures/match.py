@@ -100,6 +100,10 @@ class SignatureSet:
         return pl.DataFrame(rows, schema={"literal": pl.String, **dict.fromkeys(names, pl.UInt32)}, orient="row")
 
     @cached_property
+    def _words(self) -> tuple[str, ...]:
+        return tuple(self._literals["literal"].unique(maintain_order=True))
+
+    @cached_property
     def _always(self) -> tuple[int, ...]:
         return tuple(order for order, found in enumerate(self._ways) if not all(found))
 
@@ -202,36 +206,17 @@ class SignatureSet:
     def _announced(self, texts: pl.Series) -> CandidatePairs:
         """The rules (``order``) whose literals are in a text (``row``)."""
         nothing = pl.DataFrame(schema={"order": pl.UInt32, "row": pl.UInt32})
-        if self._literals.is_empty():
+        words = pl.Series(filter(Haystack.of(texts).holds, self._words), dtype=pl.String)
+        if words.is_empty():
             return CandidatePairs(nothing)
+        literals = self._literals.filter(pl.col("literal").is_in(words.implode()))
         frame = pl.DataFrame({"text": texts}).with_row_index("row")
-        words = self._literals["literal"].unique(maintain_order=True)
         literal = pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
         found = [nothing]
         for rows in frame.iter_slices(_TEXTS_AT_A_TIME):
             hits = rows.select("row", literal=literal).explode("literal").drop_nulls("literal").unique()
-            found.append(self._ways_found(hits))
+            found.append(_ways_found(hits, literals))
         return within_budget(pl.concat(found).unique(), texts)
-
-    def _ways_found(self, hits: pl.DataFrame) -> pl.DataFrame:
-        """The ``order`` of each way whose parts are all in a ``row``; ``hits``: row and literal. Begins with the part
-        of each way that is in the fewest rows: "error" is in all rows and a part of hundreds of ways.
-        """
-        counts = hits.group_by("literal").len()
-        parts = self._literals.join(counts, on="literal", how="left").group_by("way", "part").agg(pl.col("len").sum())
-        rarest = parts.sort("len", "part").unique("way", keep="first", maintain_order=True).select("way", "part")
-        first = self._literals.join(rarest, on=["way", "part"], how="semi").select("literal", "way", "order", "parts")
-        begun = hits.join(first, on="literal").select("row", "way", "order", "parts").unique()
-        is_whole = pl.col("parts") == 1
-        more = (
-            begun.filter(~is_whole)
-            .join(self._literals.select("way", "literal", "part"), on="way")
-            .join(hits, on=["row", "literal"], how="semi")
-            .group_by("row", "way")
-            .agg(pl.col("order", "parts").first(), pl.col("part").n_unique())
-            .filter(pl.col("part") == pl.col("parts"))
-        )
-        return pl.concat([begun.filter(is_whole).select("order", "row"), more.select("order", "row")])
 
     def _rules_of(self, sig: Signature, lines: pl.Series) -> list[Signature]:
         """The rule of each line that a signature matches: for a code that it knows, the code's."""
@@ -241,6 +226,28 @@ class SignatureSet:
             else [""] * len(lines)
         )
         return [self.rules[sig.codes.get(code, sig).id] for code in codes]
+
+
+def _ways_found(hits: pl.DataFrame, literals: pl.DataFrame) -> pl.DataFrame:
+    """The ``order`` of each way whose parts are all in a ``row``; ``hits``: row and literal; ``literals``: those of the
+    rules. Begins with the part of each way that is in the fewest rows: "error" is in all rows and a part of hundreds of
+    ways.
+    """
+    counts = hits.group_by("literal").len()
+    parts = literals.join(counts, on="literal", how="left").group_by("way", "part").agg(pl.col("len").sum())
+    rarest = parts.sort("len", "part").unique("way", keep="first", maintain_order=True).select("way", "part")
+    first = literals.join(rarest, on=["way", "part"], how="semi").select("literal", "way", "order", "parts")
+    begun = hits.join(first, on="literal").select("row", "way", "order", "parts").unique()
+    is_whole = pl.col("parts") == 1
+    more = (
+        begun.filter(~is_whole)
+        .join(literals.select("way", "literal", "part"), on="way")
+        .join(hits, on=["row", "literal"], how="semi")
+        .group_by("row", "way")
+        .agg(pl.col("order", "parts").first(), pl.col("part").n_unique())
+        .filter(pl.col("part") == pl.col("parts"))
+    )
+    return pl.concat([begun.filter(is_whole).select("order", "row"), more.select("order", "row")])
 
 
 def heads_of(texts: pl.Series) -> pl.Series:
