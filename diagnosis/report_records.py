@@ -204,6 +204,10 @@ class Timeline(msgspec.Struct, frozen=True):
         """Time and number of each iteration whose time is known."""
         return [(row.at, row.number) for row in self.iterations if row.at is not None]
 
+    def time_of(self, iteration: int) -> float | None:
+        """When an iteration, or the first known one after it, ended; None if that is not known."""
+        return next((at for at, number in self.dated_iterations if number >= iteration), None)
+
 
 class ClockRow(msgspec.Struct, frozen=True):
     """What was subtracted from the times of a file in another time zone (``kind`` zone), or of a

@@ -94,7 +94,7 @@ def conclude(
         alternatives=tuple(shares),
         seen=faults.places_seen(known, stacks, accused, seen_slow),
         fault=accused,
-        moment=_moment(name, why, known, slow, chain),
+        moment=_moment(name, why, situation, chain),
         chain=chain,
         disagreements=disagreements.find_disagreements(found, known, blamed, results, flows),
         slowdowns=slow,
@@ -168,17 +168,23 @@ def _covered_s(parts: Sequence[tuple[float, float]], begin: float, end: float) -
     return covered
 
 
-def _moment(
-    name: str, why: str, logs: LogDiagnosis, slow: Sequence[Slowdown], chain: Sequence[Finding]
-) -> Moment | None:
+def _moment(name: str, why: str, situation: Situation, chain: Sequence[Finding]) -> Moment | None:
     """The start of the failure, the source of that time, the stage and the iteration."""
+    logs = situation.logs
+    slow = situation.slowdowns
+    is_degraded = name == "degraded"
     if name in ("healthy", "running", "unknown"):
         return None
-    if name == "degraded" and slow:
+    if is_degraded and slow:
         first = min(slow, key=lambda s: (s.at is None, s.at or 0.0, s.steps))
         until = first.until if first.is_over else None
         stage = logs.stage or "training"
         return Moment(first.at, until, stage, first.steps[0], "the first slow step", why)
+    since = situation.learns_nothing_since
+    if is_degraded and since is not None:
+        at = logs.timeline.time_of(since)
+        how = "the first iteration that shows it"
+        return Moment(at, None, "training", since, how, why)
     at, how = _beginning(chain)
     return Moment(at, None, logs.stage, logs.iteration, how, why)
 

@@ -102,6 +102,11 @@ class Situation:
         return self.outcome in ("running", "succeeded") and bool(present)
 
     @property
+    def learns_nothing_since(self) -> int | None:
+        """The iteration from which on the progress of a job that runs or completed shows it."""
+        return self.faults_shown[0].iteration if self.works_beside_fault else None
+
+    @property
     def shows_rank_behind(self) -> bool:
         """What is shown first is a rank that others wait for, and nothing shows that the job went
         on.
@@ -185,6 +190,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.shows_setup, "nodes are not set up as the others, or as usual"),
     ("failed", lambda s: s.has_stated_end, "a report says that a process of the job ended badly"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
+    ("degraded", lambda s: s.learns_nothing_since is not None, "the loss shows that it learns nothing"),
     ("degraded", lambda s: s.works_beside_fault, "a report of the machines shows a broken part while the job works"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.is_cancelled, "a person or the scheduler ended the job"),

@@ -57,7 +57,8 @@ class Result:
     """The result of one output. ``target``: the machine, switch or link that was checked, empty if it is not known, and
     its ``kind``; ``line`` 1-based, ``words`` as written there. ``is_of_run``: of a run that ended so, such as a test
     of the network, not of a part's state. ``is_former``: of the time before what it is about
-    began again. ``is_end``: a process of the job ended so.
+    began again. ``is_end``: a process of the job ended so. ``iteration``: from which on the job's
+    progress shows it.
     """
 
     check: Check
@@ -70,6 +71,7 @@ class Result:
     is_of_run: bool = False
     is_former: bool = False
     is_end: bool = False
+    iteration: int | None = None
 
     def as_remark(self) -> Result:
         """The same words as evidence for or against nothing."""

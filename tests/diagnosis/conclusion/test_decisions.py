@@ -22,6 +22,7 @@ from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
 from diagnosis.evidence import SETUP_CHECK, Check, Finding, FlowFinding, Outcome, Place, Result, StackFinding, decode
 from diagnosis.model import AlarmNote
+from diagnosis.report_records import IterationRow, Timeline
 from diagnosis.result import NO_LOGS, Attempt, LogDiagnosis, Verdict
 
 ENDED = LogDiagnosis(False, "succeeded", Verdict("none", "none", "none", 0.95), "none", "training", 80)
@@ -246,8 +247,28 @@ def test_the_moment_is_that_of_the_first_slow_step_the_cause_or_the_last_progres
     name: str, logs: LogDiagnosis | None, stretches: tuple[Slowdown, ...], chain: tuple[Finding, ...],
     expected: tuple[Any, ...] | None,
 ) -> None:  # fmt: skip
-    found = _moment(name, "it is so", logs or NO_LOGS, stretches, chain)
+    situation = Situation(logs or NO_LOGS, FlowFinding(), StackFinding(), stretches)
+    found = _moment(name, "it is so", situation, chain)
     assert found == (None if expected is None else Moment(*expected, why="it is so"))
+
+
+@pytest.mark.parametrize(
+    ("iterations", "at"),
+    [([(30, 8.0), (31, 9.0), (40, 10.0)], 9.0), ([(30, 8.0), (40, 10.0)], 10.0), ([(30, 8.0)], None)],
+)
+def test_a_job_that_learns_nothing_any_more_is_so_since_the_iteration_that_its_sentence_names(
+    iterations: list[tuple[int, float]], at: float | None
+) -> None:
+    rows = [IterationRow(number, ended_at) for number, ended_at in iterations]
+    logs = replace(ENDED, timeline=Timeline(iterations=rows))
+    lost = replace(BROKEN, iteration=31)
+    situation = Situation(logs, FlowFinding(), StackFinding(), (), results=(lost,))
+    name, why = condition(situation)
+    assert (name, why) == ("degraded", "the loss shows that it learns nothing")
+    progress = Finding("logs", "progress", "last iteration 65", at=20.0)
+    found = _moment(name, why, situation, (progress,))
+    assert found is not None
+    assert (found.at, found.iteration) == (at, 31)
 
 
 def test_the_chain_ends_with_the_outcome_and_leaves_out_what_the_uploader_says() -> None:

@@ -55,7 +55,8 @@ def risen_loss(facts: Facts) -> tuple[Result, ...]:
     odds = THRESHOLDS.odds
     category = not_finite.CATEGORY
     outcome = Outcome("diverged", says, odds, categories={category: odds}, adds=category)
-    return (Result(_CHECK, outcome, facts.table.files[row["file"]], row["line"], ""),)
+    file = facts.table.files[row["file"]]
+    return (Result(_CHECK, outcome, file, row["line"], "", iteration=int(row["n"])),)
 
 
 def find_rise(losses: Sequence[float]) -> Rise | None:

@@ -42,7 +42,8 @@ def lost_numbers(facts: Facts) -> tuple[Result, ...]:
     says = f"the loss was not finite (NaN or infinite){since}, to the last iteration shown"
     odds = THRESHOLDS.odds
     outcome = Outcome("not-finite", says, odds, categories={CATEGORY: odds}, adds=CATEGORY)
-    return (Result(_CHECK, outcome, facts.table.files[file], line, ""),)
+    iteration = int(begun[0]) if len(begun) else None
+    return (Result(_CHECK, outcome, facts.table.files[file], line, "", iteration=iteration),)
 
 
 def _last_cells(facts: Facts) -> pl.DataFrame:
