@@ -1,9 +1,9 @@
-"""``make test``: every check of this project, nine at a time; if one stage fails, the command fails.
+"""``make test``: every check of this project; if one stage fails, the command fails.
 
-The longest stages begin first, and each is one process, so that nothing is loaded twice. Browsers and databases leave
-the processor idle at times, so all long stages run together and keep both cores of a small machine busy to the end.
-Stages that wait for one program after the other would end last, alone on one of two cores, so the others
-run at a lower priority. The output of a stage is shown when it has ended; the last line counts all tests, like pytest.
+The longest stages begin first, and each is one process, so that nothing is loaded twice. Of those that only compute as
+many run at a time as there are processors. Browsers and servers leave the processor idle at times, so stages that wait
+for such programs run beside them, and all others at a lower priority. The output of a stage is shown when it has ended;
+the last line counts all tests, like pytest.
 `python -m scripts.check NAME…` runs the named stages only.
 """
 
@@ -54,6 +54,9 @@ _WITHOUT_BROWSER = ("-p", "no:playwright", "-p", "no:anyio")
 _WITHOUT_DJANGO = ("-p", "no:django", "-W", "ignore::pytest.PytestConfigWarning")
 #: added to the niceness of stages that wait for nothing
 _NICENESS = 5
+#: As many of these run at a time as there are processors. More displace each other's data from the caches, so that all
+#: take more processor time.
+_COMPUTING = threading.Semaphore(os.cpu_count() or 1)
 #: the counts in pytest's last line
 _TEST_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 
@@ -118,9 +121,9 @@ STAGES = (
         "not e2e",
         is_waiting=True,
     ),
+    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     _tests("tests of kinds of evidence", _KINDS, *_WITHOUT_DJANGO),
     _tests("tests of the engine", _ENGINE, *_ignore_options(_KINDS), *_WITHOUT_DJANGO),
-    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     _tests("tests of the lab and fuzzers", "lab", _FUZZERS),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
     Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),
@@ -157,8 +160,9 @@ class Runner:
             with stage.service() as variables:
                 if stage.after in self.ended:
                     self.ended[stage.after].wait()
-                if not self._is_over:
-                    self._run_stage(stage, variables or {})
+                with contextlib.nullcontext() if stage.is_waiting else _COMPUTING:
+                    if not self._is_over:
+                        self._run_stage(stage, variables or {})
         except ServiceError as error:
             self._tell(stage, 1, str(error), 0)
         finally:

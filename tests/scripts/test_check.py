@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,22 @@ def test_a_stage_waits_for_the_one_that_it_comes_after(monkeypatch: pytest.Monke
     assert check.main([]) == 0
     made.unlink()
     assert check.main(["then"]) == 1, "it waits for nothing that does not run"
+
+
+@pytest.mark.parametrize(("is_waiting", "together"), [(False, False), (True, True)])
+def test_stages_that_compute_take_turns_and_those_that_wait_run_beside_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_waiting: bool, together: bool
+) -> None:
+    runs = tmp_path / "runs"
+    other = f"import pathlib, sys, time; time.sleep(0.3); sys.exit(pathlib.Path({str(runs)!r}).exists())"
+    first = f"import pathlib, time; p = pathlib.Path({str(runs)!r}); p.touch(); time.sleep(0.6); p.unlink()"
+    stages = tuple(
+        check.Stage(f"stage {n}", [sys.executable, "-c", script], is_waiting=is_waiting)
+        for n, script in enumerate((first, other))
+    )
+    monkeypatch.setattr(check, "STAGES", stages)
+    monkeypatch.setattr(check, "_COMPUTING", threading.Semaphore(1))
+    assert check.main([]) == together
 
 
 def test_what_runs_is_ended_with_the_checks(tmp_path: Path) -> None:
