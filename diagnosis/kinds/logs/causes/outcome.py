@@ -116,11 +116,13 @@ def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending
 
 def _is_beside_the_program(lead: EventRow) -> bool:
     """Whether a root says only vaguely that something failed, or a kernel or a daemon says it, and
-    no process died of it: training that came to its planned end did so in spite of it.
+    no process died of it and no device is gone: training that came to its planned end did so in
+    spite of it.
     """
-    is_death = "death" in taxonomy.load().get(lead.category or UNKNOWN).traits
+    traits = taxonomy.load().get(lead.category or UNKNOWN).traits
+    is_fatal = "death" in traits or "gone" in traits
     is_vague = lead.strength == Strength.WEAK
-    is_of_machine = lead.is_system and not is_death
+    is_of_machine = lead.is_system and not is_fatal
     return (is_vague or is_of_machine) and not lead.is_exception
 
 

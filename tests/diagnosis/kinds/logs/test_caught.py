@@ -109,7 +109,11 @@ def test_a_vague_error_fails_no_training_that_came_to_its_planned_end(tmp_path: 
     ("line", "expected"),
     [
         ("slurmstepd: error: Unable to unlink socket `/run/x`: No such file or directory", "succeeded"),
-        ("[  812.114912] NVRM: Xid (PCI:0000:4f:00): 79, GPU has fallen off the bus.", "succeeded"),
+        (
+            "[  812.114912] CPU31: Package temperature above threshold, cpu clock throttled (total events = 7)",
+            "succeeded",
+        ),
+        ("[  812.114912] NVRM: Xid (PCI:0000:4f:00): 79, GPU has fallen off the bus.", "failed"),
         ("[  812.114912] Out of memory: Killed process 3321 (python3) total-vm:9kB", "failed"),
     ],
 )
