@@ -36,8 +36,6 @@ PYTHON = sys.executable
 #: The checks test only this checkout, so variables of the shell for another server must not change them. Nor may a
 #: shell's variable make each of the hundred processes compile all modules again.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
-#: all that begin together, and one place for the short ones
-MAX_STAGES = 9
 #: They share the cores: more threads of polars for each stage only cost processor time.
 _FOR_ALL = {"PYTHONUNBUFFERED": "1", "POLARS_MAX_THREADS": "1"}
 #: CPU seconds, because many stages run at a time and durations would depend on the load
@@ -54,9 +52,9 @@ _WITHOUT_BROWSER = ("-p", "no:playwright", "-p", "no:anyio")
 _WITHOUT_DJANGO = ("-p", "no:django", "-W", "ignore::pytest.PytestConfigWarning")
 #: added to the niceness of stages that wait for nothing
 _NICENESS = 5
-#: As many of these run at a time as there are processors. More displace each other's data from the caches, so that all
+#: Of the stages that only compute so many run at a time. More displace each other's data from the caches, so that all
 #: take more processor time.
-_COMPUTING = threading.Semaphore(os.cpu_count() or 1)
+PROCESSORS = os.cpu_count() or 1
 #: the counts in pytest's last line
 _TEST_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 
@@ -121,8 +119,8 @@ STAGES = (
         "not e2e",
         is_waiting=True,
     ),
-    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     _tests("tests of kinds of evidence", _KINDS, *_WITHOUT_DJANGO),
+    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     _tests("tests of the engine", _ENGINE, *_ignore_options(_KINDS), *_WITHOUT_DJANGO),
     _tests("tests of the lab and fuzzers", "lab", _FUZZERS),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
@@ -160,9 +158,8 @@ class Runner:
             with stage.service() as variables:
                 if stage.after in self.ended:
                     self.ended[stage.after].wait()
-                with contextlib.nullcontext() if stage.is_waiting else _COMPUTING:
-                    if not self._is_over:
-                        self._run_stage(stage, variables or {})
+                if not self._is_over:
+                    self._run_stage(stage, variables or {})
         except ServiceError as error:
             self._tell(stage, 1, str(error), 0)
         finally:
@@ -232,9 +229,12 @@ def main(wanted: Sequence[str]) -> int:
     shutil.rmtree(ROOT / "test-results", ignore_errors=True)
     chosen = [stage for stage in STAGES if not wanted or stage.name in wanted]
     runner = Runner({stage.name: threading.Event() for stage in chosen})
-    with ThreadPoolExecutor(MAX_STAGES) as pool:
+    with ThreadPoolExecutor(len(chosen)) as beside, ThreadPoolExecutor(PROCESSORS) as in_turn:
         try:
-            list(pool.map(runner.run_stage, chosen))
+            pools = [(beside if stage.is_waiting else in_turn, stage) for stage in chosen]
+            results = [pool.submit(runner.run_stage, stage) for pool, stage in pools]
+            for result in results:
+                result.result()
         except BaseException:  # a signal
             runner.end()
             raise

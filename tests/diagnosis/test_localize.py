@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from diagnosis import localize, report, taxonomy
 from diagnosis.evidence import FlowFinding, Suspect
@@ -101,22 +102,29 @@ def test_directories_of_launches_are_attempts_and_restarts_of_one_agent_are_not(
     assert attempts.launch_numbers(["logs/n0.log"]) == {}
 
 
-def test_the_last_unsuccessful_launch_is_reported(tmp_path: Path) -> None:
+def launches(folder: Path, *jobs: Job) -> dict[str, Any]:
+    """The report of jobs that are launches of one."""
+    files = {}
+    for number, job in enumerate(jobs):
+        files |= {f"attempt-{number}/{path}": data for path, data in job.files().items()}
+    parsed, read = read_files(files, folder)
+    return report.to_json(diagnose(parsed, job=JobHints(), read=read))
+
+
+def test_the_last_launch_that_failed_is_reported_unless_the_last_one_completed(tmp_path: Path) -> None:
     first, second, third = fallen_gpu(), Job(), Job(iterations=20).completes()
     second.say(
         second.ends + 1, 5, "kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1, name=python3, GPU has fallen off the bus."
     )
     second.torn_down(second.ends + 5)
-    files = {
-        f"attempt-{n}/{path}": data
-        for n, job in enumerate((first, second, third))
-        for path, data in job.files().items()
-    }
-    parsed, read = read_files(files, tmp_path)
-    told = report.to_json(diagnose(parsed, job=JobHints(), read=read))
-    assert [a["outcome"] for a in told["job"]["attempts"]] == ["failed", "failed", "succeeded"]
+    told = launches(tmp_path / "failed", first, second)
+    assert [a["outcome"] for a in told["job"]["attempts"]] == ["failed", "failed"]
     assert told["logs"]["attempt"] == 1
     assert [n["node"] for n in told["logs"]["nodes"] if n["suspect"]] == ["gpu-0005"]
+    told = launches(tmp_path / "completed", first, second, third)
+    assert [a["outcome"] for a in told["job"]["attempts"]] == ["failed", "failed", "succeeded"]
+    assert told["logs"]["attempt"] == 2
+    assert told["conclusion"]["condition"] == "recovered"
 
 
 def test_nothing_to_read_is_reported_and_not_raised(tmp_path: Path) -> None:
