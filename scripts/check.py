@@ -1,9 +1,9 @@
 """``make test``: every check of this project; if one stage fails, the command fails.
 
-The longest stages begin first, and each is one process, so that nothing is loaded twice. Of those that only compute as
-many run at a time as there are processors. Browsers and servers leave the processor idle at times, so stages that wait
-for such programs run beside them, and all others at a lower priority. The output of a stage is shown when it has ended;
-the last line counts all tests, like pytest.
+Short stages run while what all tests share is made. Then the longest ones begin first, and each is one process, so that
+nothing is loaded twice. As many take turns as there are processors. Browsers and servers leave a processor idle at
+times, so stages that wait for such programs run beside them, and all others at a lower priority. The output of a stage
+is shown when it has ended; the last line counts all tests, like pytest.
 `python -m scripts.check NAME…` runs the named stages only.
 """
 
@@ -67,8 +67,8 @@ class Stage:
     service: Callable[[], contextlib.AbstractContextManager[dict[str, str]]] = contextlib.nullcontext  # type: ignore[assignment]
     #: the stage that must have ended before, if it was requested
     after: str = ""
-    #: starts programs and waits for them
-    is_waiting: bool = False
+    #: it takes no turn: it waits for programs that it starts
+    is_beside: bool = False
 
 
 @contextlib.contextmanager
@@ -91,10 +91,10 @@ def _browser() -> Iterator[dict[str, str]]:
     yield {"FAULTLINE_CHROMIUM": find_or_install()}
 
 
-def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is_waiting: bool = False) -> Stage:
+def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is_beside: bool = False) -> Stage:
     """A run of pytest."""
     argv = [*PYTEST, *(() if service is _browser else _WITHOUT_BROWSER), *arguments]
-    return Stage(name, argv, service, after=_PREPARED, is_waiting=is_waiting)
+    return Stage(name, argv, service, after=_PREPARED, is_beside=is_beside)
 
 
 def _ignore_options(*paths: str) -> list[str]:
@@ -105,24 +105,10 @@ _PREPARED = "what all tests share"
 _TEMPLATES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "templates").rglob("*.html"))
 _SCRIPTS = ("static/js", "tests/page_scripts")
 _DENO_TEST = ("deno", "test", "--no-check", "--no-remote", "--no-npm", "--allow-read=.", "--location=http://localhost")
-#: longest first: short stages fill the gaps
+#: Short ones first, while what all tests share is made; then the longest ones.
 STAGES = (
     Stage(_PREPARED, [PYTHON, "-m", "tests.prepare"]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
-    _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_waiting=True),
-    _tests("tests of pages on SQLite", _PAGES),
-    _tests(
-        "tests of the rest on SQLite",
-        "tests",
-        *_ignore_options(_PAGES, _ENGINE, _FUZZERS),
-        "-m",
-        "not e2e",
-        is_waiting=True,
-    ),
-    _tests("tests of kinds of evidence", _KINDS, *_WITHOUT_DJANGO),
-    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
-    _tests("tests of the engine", _ENGINE, *_ignore_options(_KINDS), *_WITHOUT_DJANGO),
-    _tests("tests of the lab and fuzzers", "lab", _FUZZERS),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
     Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),
     Stage("layers", ["lint-imports"]),
@@ -136,6 +122,21 @@ STAGES = (
     Stage("lines of pages", [PYTHON, "-m", "scripts.lines"]),
     Stage("density", [PYTHON, "-m", "scripts.density"]),
     Stage("format of templates", ["djade", "--check", "--target-version", "6.0", *_TEMPLATES]),
+    _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_beside=True),
+    _tests("tests of pages on SQLite", _PAGES),
+    _tests(
+        "tests of the rest on SQLite",
+        "tests",
+        *_ignore_options(_PAGES, _ENGINE, _FUZZERS),
+        "-m",
+        "not e2e",
+        is_beside=True,
+    ),
+    _tests("tests of kinds of evidence", _KINDS, *_WITHOUT_DJANGO),
+    _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
+    _tests("tests of the engine", _ENGINE, *_ignore_options(_KINDS), *_WITHOUT_DJANGO),
+    # it waits for nothing, but would take the last turn alone
+    _tests("tests of the lab and fuzzers", "lab", _FUZZERS, is_beside=True),
 )
 
 
@@ -200,7 +201,7 @@ class Runner:
             errors="replace",
         )
         self._running.add(process)
-        if not stage.is_waiting:
+        if not stage.is_beside:
             os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + _NICENESS)
         try:
             output, _ = process.communicate()
@@ -231,7 +232,7 @@ def main(wanted: Sequence[str]) -> int:
     runner = Runner({stage.name: threading.Event() for stage in chosen})
     with ThreadPoolExecutor(len(chosen)) as beside, ThreadPoolExecutor(PROCESSORS) as in_turn:
         try:
-            pools = [(beside if stage.is_waiting else in_turn, stage) for stage in chosen]
+            pools = [(beside if stage.is_beside else in_turn, stage) for stage in chosen]
             results = [pool.submit(runner.run_stage, stage) for pool, stage in pools]
             for result in results:
                 result.result()
