@@ -10,7 +10,6 @@ import dataclasses
 import io
 import json
 import struct
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -67,7 +66,7 @@ def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> byte
             return {"class": type(one).__name__, "of": {name: told(getattr(one, name)) for name in names}}
         raise TypeError(f"{type(one).__name__} cannot be sent")
 
-    def _array(one: npt.NDArray[Any]) -> Mapping[str, object]:
+    def _array(one: npt.NDArray[Any]) -> Any:
         kind = {"dtype": one.dtype.str, "shape": list(one.shape)}
         if disk is not None and is_kept and one.nbytes >= MIN_FILE_BYTES:
             return {"file": disk.write(one), "from": 0, **kind}
