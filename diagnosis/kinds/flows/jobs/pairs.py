@@ -3,11 +3,9 @@
 Three observations decide, in this order:
 
 * **Distinct recurring sizes.** Gradient buckets have several sizes that recur every step; a pipeline stage sends one
-  size (LLMPrism's rule). Sizes are counted on whole transfers, over all steps, so that split and merged records, whose
-  sizes do not recur, do not count. With varying sequence lengths sizes do not recur either.
-* **Together or in turn.** In a collective the receiver forwards to a third member while it receives; in a pipeline it
-  must compute first (two neighbours may exchange in both directions at once, which proves nothing). This decides if
-  sizes do not: a single bucket, or no byte counts.
+  (LLMPrism's rule). Whole transfers of all steps count: split and merged records and varying lengths do not recur.
+* **Together or in turn.** In a collective the receiver forwards while it receives; in a pipeline it computes first (two
+  neighbours may exchange both ways at once). This decides if sizes do not: a single bucket, or no byte counts.
 * **Fan-out.** A sender that sends to all members of a clique at once is in an all-to-all (EP).
 
 DP pairs then form components, and the pairs inside one component take its majority's type (transitivity).
