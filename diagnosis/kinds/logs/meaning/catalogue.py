@@ -303,8 +303,10 @@ def _explained_waits(here: pl.DataFrame, first: Mapping[str, int | None]) -> set
     found = set()
     for signature in here.filter(is_cause & is_wait)["signature"].unique():
         began = first[signature]
-        is_order_known = at is not None and began is not None
-        if at < began if is_order_known else is_known_well:
+        is_explained = is_known_well
+        if at is not None and began is not None:
+            is_explained = bool(at < began)
+        if is_explained:
             found.add(signature)
     return found
 
