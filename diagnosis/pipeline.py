@@ -374,9 +374,7 @@ _NO_LOGS: Final = "No log lines were found, so stage, iteration and end of the j
 
 
 def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:
-    out = (
-        list(logs.missing) if logs else ["No log lines were found, so stage, iteration and end of the job are unknown."]
-    )
+    out = list(logs.missing) if logs else [_NO_LOGS]
     skipped = [p for p in parsed if p.skipped and p.bytes]
     out += [f"{p.path} was not used: {p.skipped}" for p in skipped[:MAX_NAMED_FILES]]
     if len(skipped) > MAX_NAMED_FILES:

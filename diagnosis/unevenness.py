@@ -28,7 +28,6 @@ THRESHOLDS: Final = thresholds.of("unevenness")
 LIMITS: Final = thresholds.limits("unevenness")
 
 STRAGGLER: Final = "performance.straggler"
-IMBALANCE: Final = "performance.imbalance"
 _SAYS: Final = {
     "work": "takes longer than the others in the same steps",
     "wait": "takes longer with the others than they do in the same steps",

@@ -12,11 +12,6 @@ from typing import Any, Final
 
 #: Bytes at the beginning of a section in which the sign of its format must occur.
 SIGN_BYTES: Final = 4_096
-#: The shapes that a report can have; each is a function of :mod:`diagnosis.kinds.states.shapes`.
-SHAPES: Final = (
-    *("pairs", "xml", "json", "exposition"),
-    *("columns", "aligned", "csv", "tokens", "rows", "matrix", "records", "profile"),
-)
 
 
 @dataclass(frozen=True, slots=True)

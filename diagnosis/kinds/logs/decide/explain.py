@@ -26,7 +26,7 @@ def clues(
     return (
         *islice(_of_events(case, roots), LIMITS.listed),
         *_of_nodes(where)[: LIMITS.listed],
-        *_of_category(classification, where, verdict),
+        *_of_category(classification, verdict),
     )
 
 
@@ -67,7 +67,7 @@ def _of_nodes(where: Place) -> list[Clue]:
     return list(dict.fromkeys(rows))
 
 
-def _of_category(classification: Classification, where: Place, verdict: Verdict) -> Iterator[Clue]:
+def _of_category(classification: Classification, verdict: Verdict) -> Iterator[Clue]:
     if verdict.id != classification.category.id:
         title = taxonomy.load().get(verdict.id).title
         yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: from silence and order alone.")

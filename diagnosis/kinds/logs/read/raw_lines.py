@@ -82,14 +82,6 @@ def _line_of_record(
     return lines[min(begin, len(lines) - 1)]
 
 
-def record_lines(evidence: ReadRange, file: str, offset: int, length: int) -> list[str]:
-    """The lines of a record up to the one at ``offset`` (:mod:`physical`); of another line its text
-    alone.
-    """
-    lines, is_document = _record(evidence, file, offset, length)
-    return lines[: offset + 1] if is_document else lines
-
-
 def _record(evidence: ReadRange, file: str, offset: int, length: int) -> tuple[list[str], bool]:
     """The lines of a record up to the one at ``offset``, or all lines of the document that the file
     is, and whether it is one.

@@ -45,7 +45,6 @@ class TimeStyle:
 
 #: Levels directly behind which a date without a year is recognised.
 _LEVEL = "[IWEFD]|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL"
-_FRACTION = r"(?:[.,][0-9]+)?"
 #: The styles for lines that only look like these: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``, ``36:45:31 left …``.
 FALLBACK_STYLES = ("epoch", "iso_zoned", "iso")
 #: In order of preference: a line with two stamps (a container's and its own) takes the one that names its zone. A
