@@ -42,13 +42,16 @@ def load(directory: Path, number: int | None = None) -> Parsed:
     """
     data = _read(directory)
     if number is None:
-        return _parsed(data, directory)
-    return _parsed(data[_TOGETHER][number], directory)
+        return _parsed(data, directory, {})
+    return _parsed(data[_TOGETHER][number], directory, {})
 
 
 def load_together(directory: Path) -> list[Parsed]:
-    """Reads all that :func:`save_together` wrote; raises like :func:`load`."""
-    return [_parsed(data, directory) for data in _read(directory)[_TOGETHER]]
+    """Reads all that :func:`save_together` wrote; raises like :func:`load`. Artifacts with a common
+    table have one path object: a path computes its text and its hash once, and is pickled once.
+    """
+    places: dict[str, Path] = {}
+    return [_parsed(data, directory, places) for data in _read(directory)[_TOGETHER]]
 
 
 def _plain(value: Any) -> Any:
@@ -75,11 +78,14 @@ def _read(directory: Path) -> dict[str, Any]:
     return dict(data)
 
 
-def _parsed(data: dict[str, Any], directory: Path) -> Parsed:
+def _parsed(data: dict[str, Any], directory: Path, places: dict[str, Path]) -> Parsed:
     data["kind"] = kind_named(data["kind"])
     data["notes"] = tuple(data["notes"])
     data["sources"] = tuple(Source(**source) for source in data["sources"])
     data["part"] = Part(**data["part"]) if data.get("part") else None
     for name in _TABLES:
-        data[name] = directory / data[name] if data.get(name) else None
+        file = data.get(name)
+        if file and file not in places:
+            places[file] = directory / file
+        data[name] = places[file] if file else None
     return Parsed(**data)

@@ -110,7 +110,8 @@ def put(storage: Storage, key: str, source: Path) -> None:
             storage.save(key, File(file))
         return
     target = Path(storage.path(key))
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.parent.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
     try:
         source.replace(target)
     except OSError:  # another file system

@@ -22,7 +22,7 @@ from diagnosis.kinds.logs.read import physical
 from diagnosis.learning import learn, unexplained_errors
 from diagnosis.live import encode
 from diagnosis.live.observe import Range, observe
-from diagnosis.model import Parsed, ParseHints, ReadRange
+from diagnosis.model import Parsed, ParseHints
 from diagnosis.parse_pool import Task, read_together
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
@@ -33,6 +33,11 @@ _BLOCK_BYTES = 1 << 20
 #: members reported in one message
 _MAX_FILES_TOGETHER = 64
 _MAX_BYTES_TOGETHER = 32 << 20
+#: beginnings of files that are read in one message, the largest one, and how many files are passed
+#: over between two that are read in turn
+_BEGINNINGS_TOGETHER = 256
+_MAX_BEGINNING_BYTES = 4_096
+_MAX_PASSED_OVER = 8
 
 
 class _ProgressFile:
@@ -248,7 +253,7 @@ def diagnose_job(
         reached = stage, done
         held.tell("stage", stage, done, total)
 
-    read = _reading(held)
+    read = _Reading(held, [part.path for part in parsed])
     runner = Dask(dask) if dask else Parts(held, is_far=are_far)
     diagnosis = diagnose(
         parsed, read=read, on_stage=on_stage, tables=Path(tables), runner=runner, alarm=alarm, **options
@@ -275,15 +280,38 @@ class _Held:
             self._worker.advance(amount)
 
 
-def _reading(worker: Any) -> ReadRange:
-    """Gives the engine bytes of evidence: of a path, from a position on, so many."""
+class _Reading:
+    """Gives the engine bytes of evidence: of a path, from a position on, so many. Whoever reads the
+    beginnings of one file after another gets those of the next ones in the same message: a message
+    for each of many small files would take longer than reading them.
+    """
 
-    def read(path: str, offset: int, length: int) -> bytes:
-        data = cast("bytes", worker.ask("read", path, offset, length))
-        worker.advance(len(data))
-        return data
+    def __init__(self, worker: Any, paths: Sequence[str]) -> None:
+        self._worker = worker
+        self._paths = sorted(paths)
+        self._place_of = {path: place for place, path in enumerate(self._paths)}
+        self._last_place = -1
+        self._beginnings: dict[str, bytes] = {}
+        self._length = 0
 
-    return read
+    def __call__(self, path: str, offset: int, length: int) -> bytes:
+        if offset or length > _MAX_BEGINNING_BYTES or path not in self._place_of:
+            return self._ask([path], offset, length)[0]
+        if path not in self._beginnings or length != self._length:
+            self._read_beginnings(path, length)
+        return self._beginnings.pop(path)
+
+    def _read_beginnings(self, path: str, length: int) -> None:
+        place = self._place_of[path]
+        is_next = 0 <= place - self._last_place <= _MAX_PASSED_OVER
+        paths = self._paths[place : place + (_BEGINNINGS_TOGETHER if is_next else 1)]
+        self._last_place, self._length = place + len(paths) - 1, length
+        self._beginnings = dict(zip(paths, self._ask(paths, 0, length), strict=True))
+
+    def _ask(self, paths: Sequence[str], offset: int, length: int) -> list[bytes]:
+        found = cast("list[bytes]", self._worker.ask("read", paths, offset, length))
+        self._worker.advance(sum(map(len, found)))
+        return found
 
 
 def do_part(worker: Any, *, function: str, part: str, folder: str) -> None:
@@ -297,7 +325,9 @@ def condense_job(
     """Write the lines of a job that are worth keeping to ``out`` (:func:`diagnosis.keeping.condense`); how many of
     each path. None: every choice of lines would change the verdict. ``options`` are those of the engine.
     """
-    return condense(parsed, read=_reading(worker), hints=hints, out=Path(out), **options)
+    return condense(
+        parsed, read=_Reading(worker, [part.path for part in parsed]), hints=hints, out=Path(out), **options
+    )
 
 
 def learn_job(

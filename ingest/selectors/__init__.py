@@ -22,6 +22,7 @@ from ingest.selectors.evidence import (
     parsed_of,
     read_range,
     reader_for,
+    reader_of_several,
     records_path,
 )
 from ingest.selectors.progress import Progress, busy_jobs, progress
@@ -54,6 +55,7 @@ __all__ = [
     "quotas_of",
     "read_range",
     "reader_for",
+    "reader_of_several",
     "records_path",
     "teams_of",
     "wanted_evidence",

@@ -173,6 +173,16 @@ def reader_for(attempt: Attempt) -> Callable[[str, int, int], bytes]:
     return read
 
 
+def reader_of_several(attempt: Attempt) -> Callable[[list[str], int, int], list[bytes]]:
+    """How a reader in a process of its own asks for raw bytes: the same range of several paths in one message."""
+    read = reader_for(attempt)
+
+    def read_each(paths: list[str], offset: int, length: int) -> list[bytes]:
+        return [read(path, offset, length) for path in paths]
+
+    return read_each
+
+
 def hints_for(job: Job, attempt: Attempt | None = None) -> JobHints:
     """What people stated about the job, and the alarms of an attempt while it runs, for the engine."""
     world = job.layout.get("world_size") if isinstance(job.layout, dict) else None

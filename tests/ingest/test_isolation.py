@@ -215,7 +215,7 @@ def test_a_job_is_diagnosed_similar_in_a_process_apart_and_in_the_worker(tmp_pat
         "beat": lambda: None,
         "stage": lambda stage, done, total: stages.append(stage),
         "step": lambda stage: None,
-        "read": lambda path, offset, length: files[path][offset : offset + length],
+        "read": lambda paths, offset, length: [files[path][offset : offset + length] for path in paths],
     }
     said = {"parsed": parsed, "job": JobHints(job_id="7"), "history": History(), "rules": signatures.load()}
     apart, here = (

@@ -46,7 +46,7 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
         counts = engine_call(
             work,
             "condense_job",
-            {"read": evidence.reader_for(attempt)},
+            {"read": evidence.reader_of_several(attempt)},
             input_bytes=input_bytes_of(parsed),
             parsed=parsed,
             hints={path: parse_hints(row, job) for path, row in logs.items()},

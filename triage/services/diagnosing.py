@@ -55,7 +55,7 @@ def job_diagnose(work: Work) -> None:
                 continue
             report = _report_of(
                 work,
-                {"read": evidence.reader_for(attempt), **offered},
+                {"read": evidence.reader_of_several(attempt), **offered},
                 input_bytes=input_bytes_of(parsed),
                 parsed=parsed,
                 job=evidence.hints_for(job, attempt),
