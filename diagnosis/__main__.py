@@ -319,9 +319,10 @@ def _nothing_found(found: object) -> str:
 
 
 if __name__ == "__main__":
-    # Many files are read by several processes, and most tables are small: threads of the column library would take
-    # more processor time, and wait for each other. The library reads this when it is loaded.
+    # Many files are read by several processes, and most tables are small: threads of the column library and of linear
+    # algebra would take more processor time, and wait for each other. The libraries read this when they are loaded.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # The search for cycles finds none in loaded modules, and would look at all of them again and again.
     gc.set_threshold(200_000, 50, 50)
     sys.exit(main())

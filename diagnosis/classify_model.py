@@ -17,13 +17,13 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import pairwise
-from typing import Any
 
+import msgspec
 import numpy as np
 
 from diagnosis import taxonomy
@@ -39,6 +39,12 @@ _STEM_CHARS = 5
 
 class ModelError(ValueError):
     """A file is not a model of this version."""
+
+
+class _Versioned(msgspec.Struct):
+    """What is read first of a file."""
+
+    format: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +167,13 @@ def loads(text: str) -> Model:
         ModelError: not JSON, another format, a part is missing, or a class is not in the category tree.
     """
     try:
-        data = json.loads(text)
-        if data["format"] != FORMAT:
-            raise ModelError(f"the model has format {data['format']}, this engine reads {FORMAT}")
-        model = Model(
-            idf={str(word): float(value) for word, value in data["idf"].items()},
-            leaves=_level_from(data["leaves"]),
-            confirmed=int(data["confirmed"]),
-            digest=str(data["digest"]),
-            calibration=tuple((float(x), float(y)) for x, y in data["calibration"]),
-        )
-    except (json.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise error if isinstance(error, ModelError) else ModelError(f"the file is not a model: {error!r}") from error
+        version = msgspec.json.decode(text, type=_Versioned).format
+        if version != FORMAT:
+            raise ModelError(f"the model has format {version}, this engine reads {FORMAT}")
+        model = msgspec.json.decode(text, type=Model)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise ModelError(f"the file is not a model: {error!r}") from error
+    _check(model.leaves)
     tree = taxonomy.load()
     for name in model.leaves.classes:
         if name not in tree:
@@ -192,12 +193,11 @@ def starter() -> Model:
     return loads(resources.files("diagnosis").joinpath("classifier.json").read_text(encoding="utf-8"))
 
 
-def _level_from(data: Mapping[str, Any]) -> Level:
-    classes: Sequence[str] = tuple(str(name) for name in data["classes"])
-    weights = {str(word): {int(i): float(w) for i, w in row.items()} for word, row in data["weights"].items()}
-    if any(index >= len(classes) or index < 0 for row in weights.values() for index in row):
+def _check(level: Level) -> None:
+    """Raises :class:`ModelError` if the parts of a level do not fit together."""
+    classes = range(len(level.classes))
+    if any(index not in classes for row in level.weights.values() for index in row):
         raise ModelError("a weight belongs to no class")
-    temperature, doubt = float(data["temperature"]), float(data["doubt"])
-    if len(data["bias"]) != len(classes) or not classes or temperature <= 0 or not 0 <= doubt < 1:
+    is_possible = level.temperature > 0 and 0 <= level.doubt < 1
+    if len(level.bias) != len(classes) or not classes or not is_possible:
         raise ModelError("classes, bias, temperature and doubt of a level do not fit")
-    return Level(tuple(classes), tuple(float(b) for b in data["bias"]), weights, temperature, doubt)

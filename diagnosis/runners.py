@@ -27,13 +27,15 @@ class Processes:
     is_far = False
 
     def __init__(self, many: int) -> None:
-        self._pool = ProcessPoolExecutor(many, get_context("spawn"))  # this one has threads of the column library
+        self._many = many
+        self._begun: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        if self._begun is not None:
+            self._begun.shutdown(cancel_futures=True)
 
     def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
         begun = [self._begin(partial(run_part, function, part, folder)) for part in parts]
@@ -42,7 +44,7 @@ class Processes:
     def _begin(self, part: Callable[[], bytes]) -> Callable[[], bytes]:
         """Begins a part; returns what waits for its answer."""
         try:
-            future = self._pool.submit(part)
+            future = self._pool().submit(part)
         except BrokenProcessPool:
             return part
 
@@ -53,6 +55,12 @@ class Processes:
                 return part()
 
         return answer
+
+    def _pool(self) -> ProcessPoolExecutor:
+        """The processes. Their pool alone starts a process that cleans up, so few jobs should have it."""
+        if self._begun is None:
+            self._begun = ProcessPoolExecutor(self._many, get_context("spawn"))  # this one has threads of polars
+        return self._begun
 
 
 class Dask:

@@ -31,6 +31,7 @@ _LOG = "".join(f"2026-11-21 03:00:{n:02d},000 INFO iteration {n} loss 2.5\n" for
 )
 _DJANGO = "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'triage.settings'; import django; django.setup(); "
 _PROGRAMS = {
+    "import polars": "import polars",  # the unit: what the engine cannot do without
     "python -m diagnosis": "import runpy, sys; sys.argv = ['diagnosis', {log!r}, '--json']; "
     "sys.stdout = open(os.devnull, 'w'); runpy.run_module('diagnosis', run_name='__main__', alter_sys=True)",
     "pages of the site": _DJANGO + "import triage.urls",
@@ -52,7 +53,8 @@ def start(checkout: Path, code: str, folder: Path) -> dict[str, object]:
     log, report = folder / "small.log", folder / "report.json"
     log.write_text(_LOG)
     text = _REPORT_CODE.format(heavy=_HEAVY, report=str(report)) + code.replace("{log!r}", repr(str(log)))
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {**compiled, "PYTHONPATH": str(checkout)}
     process = subprocess.run(
         [sys.executable, "-c", text], cwd=checkout, env=environment, capture_output=True, text=True
     )

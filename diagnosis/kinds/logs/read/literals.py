@@ -84,7 +84,8 @@ def _sequence(tokens: _Tokens) -> _Part:
         found += [_only_text(run + (part.exact or "")), part.ways]
         run, is_exact = "", False
     found.append(_only_text(run))
-    return _Part(run if is_exact else None, _all_of(found))
+    telling = [ways_of_part for ways_of_part in found if ways_of_part is not _ANYTHING]
+    return _Part(run if is_exact else None, _all_of(telling))
 
 
 def _atom(kind: str | None, text: str, tokens: _Tokens) -> _Part:
@@ -114,6 +115,8 @@ def _all_of(parts: list[tuple[Way, ...]]) -> tuple[Way, ...]:
     """The needs of a sequence: those of each part. One part is expanded into its ways; of the others the best set that
     all their ways share counts.
     """
+    if len(parts) < 2:  # most sequences
+        return parts[0] if parts else _ANYTHING
     forked = max((part for part in parts if len(part) > 1), key=lambda part: _worth(_best(part)), default=_ANYTHING)
     sets = chain.from_iterable(_shared_needs(part) for part in parts if part is not forked)
     shared = frozenset(sets)
