@@ -291,22 +291,22 @@ class _Reading:
         self._paths = sorted(paths)
         self._place_of = {path: place for place, path in enumerate(self._paths)}
         self._last_place = -1
-        self._beginnings: dict[str, bytes] = {}
-        self._length = 0
+        self._beginnings: dict[tuple[str, int], bytes] = {}
 
     def __call__(self, path: str, offset: int, length: int) -> bytes:
         if offset or length > _MAX_BEGINNING_BYTES or path not in self._place_of:
             return self._ask([path], offset, length)[0]
-        if path not in self._beginnings or length != self._length:
+        if (path, length) not in self._beginnings:
             self._read_beginnings(path, length)
-        return self._beginnings.pop(path)
+        return self._beginnings.pop((path, length))
 
     def _read_beginnings(self, path: str, length: int) -> None:
         place = self._place_of[path]
         is_next = 0 <= place - self._last_place <= _MAX_PASSED_OVER
         paths = self._paths[place : place + (_BEGINNINGS_TOGETHER if is_next else 1)]
-        self._last_place, self._length = place + len(paths) - 1, length
-        self._beginnings = dict(zip(paths, self._ask(paths, 0, length), strict=True))
+        self._last_place = place + len(paths) - 1
+        read = self._ask(paths, 0, length)
+        self._beginnings = {(path, length): data for path, data in zip(paths, read, strict=True)}
 
     def _ask(self, paths: Sequence[str], offset: int, length: int) -> list[bytes]:
         found = cast("list[bytes]", self._worker.ask("read", paths, offset, length))

@@ -55,3 +55,17 @@ def test_another_length_and_position_are_read_again() -> None:
     assert read("rank_0001.log", 0, 7) == b"line of"
     assert read("rank_0002.log", 5, 2) == b"of"
     assert read("rank_0002.log", 0, 1 << 20) == b"line of 2"
+
+
+def test_long_beginnings_are_read_one_by_one() -> None:
+    worker = _worker(300)
+    read = _Reading(worker, list(worker.files))
+    for path in sorted(worker.files)[:3]:
+        read(path, 0, 1 << 20)
+    assert [len(paths) for paths in worker.asked] == [1, 1, 1]
+
+
+def test_a_beginning_is_read_again_when_it_is_asked_for_again() -> None:
+    worker = _worker(300)
+    read = _Reading(worker, list(worker.files))
+    assert [read("rank_0000.log", 0, 4_096) for _ in range(2)] == [b"line of 0"] * 2

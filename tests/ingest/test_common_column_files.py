@@ -54,6 +54,12 @@ def test_each_has_its_own_lines_and_messages_of_the_common_tables(artifacts: lis
     assert [said[f"{word}.log"][-1] for word in WORDS] == [f"{word} are ripe" for word in WORDS]
 
 
+def test_the_engine_gets_one_path_for_a_common_table(artifacts: list[Artifact], tmp_path: Path) -> None:
+    several = selectors.parsed_for(artifacts[0].attempt, tmp_path)
+    assert len(several) == 3
+    assert len({id(parsed.uniques) for parsed in several}) == 1
+
+
 def test_a_search_names_the_file_of_a_message(artifacts: list[Artifact]) -> None:
     chosen = [artifacts[2], artifacts[0]]
     found = {row.text: (row.path, row.files) for row in templates_of(chosen).rows}
