@@ -10,10 +10,12 @@ from django.db import OperationalError, connection
 log = logging.getLogger(__name__)
 
 _KEPT_S = 30 * 86_400
-#: Growth of the database since the last statistics at which they are made again: plans depend on orders of magnitude.
+#: Growth of the database since the last statistics at which they are made again: plans depend on
+#: orders of magnitude.
 _GROWTH = 1.25
-#: Size from which a database gets statistics. Those of a site's first job say that an index chooses nothing: with them
-#: each poll of a job with 50,000 files read the files of all jobs, and its diagnosis took six times as long.
+#: Size from which a database gets statistics. Those of a site's first job say that an index chooses
+#: nothing: with them each poll of a job with 50,000 files read the files of all jobs, and its
+#: diagnosis took six times as long.
 LEAST_BYTES = 64 << 20
 _SIZE_THEN = "planner-statistics-bytes"
 
@@ -21,8 +23,9 @@ _SIZE_THEN = "planner-statistics-bytes"
 def statistics_refresh() -> None:
     """Run ANALYZE on SQLite if the database has grown by a quarter: 0.8 s for 1 M findings.
 
-    Without statistics the list of incidents takes the wrong index: a search in 1 M findings takes twice as long. A
-    small database has none; those that it was given are deleted, and each process forgets them when it connects again.
+    Without statistics the list of incidents takes the wrong index: a search in 1 M findings takes
+    twice as long. A small database has none; those that it was given are deleted, and each process
+    forgets them when it connects again.
     """
     if connection.vendor != "sqlite":
         return
