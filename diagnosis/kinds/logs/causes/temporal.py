@@ -107,7 +107,9 @@ def caught_errors(catalogue: Catalogue) -> set[int]:
 
 
 def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
-    """For each event whether its file has several new ordinary lines after its last line. O(cells)."""
+    """For each event whether its file has several ordinary lines after its last line: new ones, or
+    those of work that went on before the first exception, too. O(cells).
+    """
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     is_bad = pl.col("is_structure") | pl.col("is_ill") | catalogue.says(EXIT_NOTICE)
     is_work = is_plain & ~is_bad & (pl.col("template") != "")
@@ -115,22 +117,40 @@ def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
     lines = plain.select("file", "first_line", "n").sort("file", "first_line", descending=[False, True])
     after = lines.with_columns(after=pl.col("n").cum_sum().over("file"))
     edges = after.filter(pl.col("after") >= THRESHOLDS.survived_beats)
-    return writers_went_on(catalogue, edges.group_by("file").agg(edge=pl.col("first_line").max()), ("file",))
+    edge = edges.group_by("file").agg(edge=pl.col("first_line").max())
+    raised = catalogue.cells.filter(pl.col("event").is_in(events.filter("is_exception")["event"].implode()))
+    raised_lines = raised.group_by("file").agg(raised_line=pl.col("first_line").min())
+    steady = _steady_edges(plain.join(raised_lines, on="file").filter(pl.col("first_line") < pl.col("raised_line")))
+    return writers_went_on(catalogue, edge, ("file",)) | writers_went_on(catalogue, steady, ("file",))
+
+
+def _steady_edges(cells: pl.DataFrame) -> pl.DataFrame:
+    """For each file the line from which on one of these messages is printed several times more, by
+    its mean distance.
+    """
+    repeated = cells.filter(pl.col("n") >= 2 * THRESHOLDS.survived_beats)
+    apart = (pl.col("last_line") - pl.col("first_line")) / (pl.col("n") - 1)
+    edge = pl.col("last_line") - (THRESHOLDS.survived_beats - 1) * apart
+    return repeated.group_by("file").agg(edge=edge.max())
 
 
 def _logged_exceptions(catalogue: Catalogue) -> list[int]:
-    """Exceptions whose tracebacks all begin in a record with a time and a level: a program logged
-    them. O(cells).
+    """Exceptions that a program logged: each states its own time and level, or all their tracebacks
+    begin in a record with a time and a level. O(cells).
     """
     events, cells = catalogue.events, catalogue.cells
-    is_head = (pl.col("signature") == TRACEBACK) & pl.col("is_stamped") & (pl.col("level") > Level.NONE)
+    is_record = pl.col("is_stamped") & (pl.col("level") > Level.NONE)
+    is_head = (pl.col("signature") == TRACEBACK) & is_record
     heads = cells.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
+    records = events.filter(pl.col("is_exception") & is_record)["event"].to_list()
+    if heads.is_empty():
+        return records
     raised = events.filter(pl.col("is_exception") & ~pl.col("is_stamped"))["event"]
     first = heads.group_by("file", "source").agg(head=pl.col("first_line").min(), heads=pl.col("n").sum())
     own = cells.filter(pl.col("event").is_in(raised.implode())).join(first, on=["file", "source"], how="left")
     is_behind = (pl.col("head") < pl.col("first_line")) & (pl.col("n") <= pl.col("heads"))
     logged = own.group_by("event").agg(is_so=is_behind.fill_null(False).all())
-    return logged.filter("is_so")["event"].to_list()
+    return [*logged.filter("is_so")["event"], *records]
 
 
 def ignored_exceptions(catalogue: Catalogue) -> set[int]:

@@ -34,18 +34,20 @@ THRESHOLDS: Final = thresholds.of("progress")
 _BEFORE_NUMBER: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*+[=:#]?\s*+(?:\[\s*+|[\"'])?"
 #: The number, perhaps with a comma between thousands.
 _COUNT: Final = r"(\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
+#: The number goes on, or is a share.
+_NO_PART: Final = r"(?!\.?\d|\s?%)"
 #: Its name in other languages than English.
 _STEP: Final = words.pattern("phrases", "step").removeprefix("(?i)")
 #: The times after a progress bar: elapsed and left, or the speed alone.
 _BAR_TIME: Final = r"\[(?:[\d:]+\s*[<,]|\d[\d.]*\s?(?:s/it|it/s))"
 #: Counters by trust: (kind, pattern with the number as its first group).
 _COUNTERS: Final = (
-    ("iteration", rf"(?i)\bglobal[_ ]?step{_BEFORE_NUMBER}{_COUNT}(?!\.?\d)"),
-    ("iteration", rf"(?i)\b(?:iter(?:ation)?s?|itr){_BEFORE_NUMBER}{_COUNT}(?!\.?\d)"),
+    ("iteration", rf"(?i)\bglobal[_ ]?step{_BEFORE_NUMBER}{_COUNT}{_NO_PART}"),
+    ("iteration", rf"(?i)\b(?:iter(?:ation)?s?|itr){_BEFORE_NUMBER}{_COUNT}{_NO_PART}"),
     (
         "iteration",
         r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?"
-        rf"|{_STEP}){_BEFORE_NUMBER}{_COUNT}(?!\.?\d)",
+        rf"|{_STEP}){_BEFORE_NUMBER}{_COUNT}{_NO_PART}",
     ),
     ("bar", rf"(?:\||\s)(\d+)/\d+\s*{_BAR_TIME}"),
     ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_BEFORE_NUMBER}(\d+)(?!\.\d)"),
@@ -64,7 +66,7 @@ _MEASURES: Final = (
 #: The minutes and seconds that are left.
 _LEFT: Final = words.regex("phrases", "left")
 #: A counter with its planned end.
-_COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)(?:\s*(?:/|\bof\b)\s*|\|)(\d+)(?![\d./]| \d\d:)")
+_COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)(?:\s*(/|\bof\b)\s*|\|)(\d+)(?![\d./]| \d\d:)")
 #: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch:
 #: [30]".
 _UNIT_COUNT: Final = re.compile(
@@ -313,9 +315,10 @@ def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
 
 
 def _is_closed(progress: Progress, table: LogTable) -> bool:
-    """Whether a writer closes after the last progress: with a calm message about an end that nobody
-    printed before.
+    """Whether a writer closes after the last progress: with a calm message that nobody printed
+    before, about an end or about the counter that is its own total ("40/40").
     """
+    at_end = (progress.last, progress.last)
     last = progress.beats.group_by("file").agg(line=pl.col("line").max())
     last_at = progress.beats["at"].max()
     cells = table.cells.join(last, on="file", how="left")
@@ -328,8 +331,10 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
     hay, text = Haystack.of(new["text"]), new["text"]
     if not new.filter(table.says(words.pattern("outcome", "epilogue"))).is_empty():
         return True
-    closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")))
+    is_reached = new["example"].map_elements(lambda line: at_end in _totals(line), return_dtype=pl.Boolean)
+    closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")) | is_reached)
     is_denied = hay.contains(closed, words.pattern("outcome", "not_success"))
+    is_denied |= hay.contains(closed, words.pattern("phrases", "failed_code"))
     return bool((~is_denied).any())
 
 
@@ -368,8 +373,10 @@ def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) ->
 
 
 def _totals(text: str) -> list[tuple[int, int]]:
-    """The counters of a line with their totals."""
-    return [(int(a[:15]), int(b[:15])) for a, b in _COUNTER_OF_TOTAL.findall(text) if int(b[:15]) > 1]
+    """The counters of a line with their totals. "2|40|" next to "40/90" is no total: two counters."""
+    pairs = [(int(a[:15]), bool(of), int(b[:15])) for a, of, b in _COUNTER_OF_TOTAL.findall(text)]
+    counted = {a for a, is_total, _ in pairs if is_total}
+    return [(a, b) for a, is_total, b in pairs if b > 1 and (is_total or b not in counted)]
 
 
 def _planned_totals(text: str, early: pl.DataFrame) -> list[tuple[int, int]]:

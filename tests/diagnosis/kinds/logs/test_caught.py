@@ -131,3 +131,14 @@ def test_a_container_that_began_again_takes_its_back_off_back(tmp_path: Path) ->
     assert case_of_files(tmp_path, files).ending.outcome == "running"
     fails = files | {"events.txt": [started, back_off]}
     assert case_of_files(tmp_path / "fails", fails).ending.outcome == "failed"
+
+
+def test_an_error_of_one_request_that_a_server_logs_does_not_end_it(tmp_path: Path) -> None:
+    served = [f"INFO 05-13 14:16:{n:02d} [api.py:9] answered request {n} of 10.1.2.3" for n in range(40)]
+    refused = [f"ERROR 05-13 14:16:21 [api.py:9] {line}" for line in (*FRAMES, "ValueError: the prompt is too long")]
+    assert outcome(tmp_path, "INFO begin", *served[:20], *refused, *served[20:]) != "failed"
+    assert outcome(tmp_path / "last", "INFO begin", *served, *refused) == "failed"
+    assert (
+        outcome(tmp_path / "raised", "INFO begin", *served[:20], *FRAMES, *refused, *FRAMES, "KeyError: 'a'")
+        == "failed"
+    )

@@ -87,3 +87,30 @@ def test_the_configuration_may_state_the_planned_steps(tmp_path: Path, plan: str
     }
     lines = next(lines for words, lines in shown.items() if words in plan)
     assert (outcome(tmp_path, "reading shards", plan, *lines) == "succeeded") is is_end
+
+
+def test_a_share_is_no_counter(tmp_path: Path) -> None:
+    bars = [f"Steps: {n // 5:3}%|##| {n}/500 [00:10<00:20, 1.0s/it, loss=0.1]" for n in range(0, 501, 5)]
+    assert outcome(tmp_path / "a", *bars) == "succeeded"
+    assert outcome(tmp_path / "b", *bars[:60]) == "running"
+
+
+def test_two_counters_beside_each_other_are_no_total(tmp_path: Path) -> None:
+    shown = [f"1|{n}|Loss: 1.2: {n}%|##| {n}/100 [00:10<00:20, 1.0s/it]" for n in range(1, 101)]
+    assert outcome(tmp_path / "a", *shown) == "succeeded"
+    assert outcome(tmp_path / "b", *shown[:50]) == "running"
+
+
+@pytest.mark.parametrize(
+    ("said", "ended"),
+    [
+        ("19/19 steps went through, wrote the weights to out/model.pt", "succeeded"),
+        ("Ran out of patience. Stopping training.", "succeeded"),
+        ("trainer: leaving", "succeeded"),
+        ("exit 0", "succeeded"),
+        ("guard | exit status 9", "failed"),
+    ],
+)
+def test_the_last_line_tells_how_the_program_ended(tmp_path: Path, said: str, ended: str) -> None:
+    shown = [f"step {n} loss 2.{n}" for n in range(1, 20)]
+    assert outcome(tmp_path, *shown, said) == ended
