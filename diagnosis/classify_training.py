@@ -110,15 +110,15 @@ def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> 
         ValueError: fewer than two categories.
     """
     base = starter_records() if base is None else base
-    samples = _samples(base, confirmed)
+    samples = samples_of(base, confirmed)
     if len({sample.category for sample in samples}) < 2:
         raise ValueError("training needs incidents of at least two categories")
     # tiny matrices: threads of the linear algebra library cost forty times what they save on a busy machine
     with threadpool_limits(limits=1):
-        idf, matrix = _tf_idf([features_of(sample.text) for sample in samples])
+        idf, matrix = tf_idf([features_of(sample.text) for sample in samples])
         return Model(
             idf=idf,
-            leaves=_Ridge(samples, matrix).level(list(idf)),
+            leaves=Ridge(samples, matrix).level(list(idf)),
             confirmed=len(confirmed),
             digest=digest([*base, *confirmed]),
             calibration=_calibration(confirmed),
@@ -126,31 +126,7 @@ def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOutGuess:
-    """A message with the model's answer without the message's own rule (or incident)."""
-
-    text: str
-    category: str
-    guess: str
-    probability: float
-
-
-def held_out_guesses(base: Sequence[Record] | None = None) -> list[HeldOutGuess]:
-    """The answers of a model of ``base`` for each of its messages, with their own rule left out of the training."""
-    samples = _samples(starter_records() if base is None else base, [])
-    with threadpool_limits(limits=1):
-        ridge = _Ridge(samples, _tf_idf([features_of(sample.text) for sample in samples])[1])
-        temperature, doubt = ridge.softening()
-        shares = (1 - doubt) * _softmax(ridge.left_out() / temperature) + doubt / len(ridge.classes)
-    best = shares.argmax(axis=1)
-    return [
-        HeldOutGuess(sample.text, sample.category, ridge.classes[leaf], float(share[leaf]))
-        for sample, leaf, share in zip(samples, best, shares, strict=True)
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class Sample:
     """One text to learn from; those of one group (a rule, an incident) are left out together."""
 
     text: str
@@ -159,11 +135,12 @@ class _Sample:
     weight: float
 
 
-def _samples(base: Sequence[Record], confirmed: Sequence[Record]) -> list[_Sample]:
-    found: dict[tuple[str, str], _Sample] = {}
+def samples_of(base: Sequence[Record], confirmed: Sequence[Record]) -> list[Sample]:
+    """Each different text and category once, with the weights of all its records."""
+    found: dict[tuple[str, str], Sample] = {}
     for text, category, group, weight in (*_rows(base, "base", 1.0), *_rows(confirmed, "seen", CONFIRMED_WEIGHT)):
         same = found.get((text, category))
-        found[text, category] = _Sample(text, category, group, weight + (same.weight if same else 0.0))
+        found[text, category] = Sample(text, category, group, weight + (same.weight if same else 0.0))
     kept = list(found.values())
     if len(kept) > MAX_SAMPLES:
         places = sorted(range(len(kept)), key=lambda n: (-kept[n].weight, n))[:MAX_SAMPLES]
@@ -178,10 +155,10 @@ def _rows(records: Sequence[Record], kind: str, weight: float) -> Iterator[tuple
         yield from ((text, record.category, group, weight) for text in record.templates)
 
 
-class _Ridge:
+class Ridge:
     """Ridge regression from samples to one target a leaf, in its dual form."""
 
-    def __init__(self, samples: Sequence[_Sample], matrix: csr_matrix) -> None:
+    def __init__(self, samples: Sequence[Sample], matrix: csr_matrix) -> None:
         self.classes = sorted({sample.category for sample in samples})
         self.groups = [sample.group for sample in samples]
         self.matrix = matrix
@@ -211,7 +188,7 @@ class _Ridge:
         rows = np.arange(len(scores))
         best = (math.inf, 1.0, 0.0)
         for temperature in np.geomspace(0.03, 1, 30):
-            right = _softmax(scores / temperature)[rows, self.truth]
+            right = softmax(scores / temperature)[rows, self.truth]
             for doubt in np.arange(0, 0.6, 0.05):
                 loss = -np.log((1 - doubt) * right + doubt / len(self.classes) + 1e-9).mean()
                 best = min(best, (float(loss), round(float(temperature), 3), round(float(doubt), 2)))
@@ -227,7 +204,8 @@ class _Ridge:
         return Level(tuple(self.classes), tuple(round(float(b), 3) for b in self.bias), kept, *self.softening())
 
 
-def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shares of the leaves, one row a sample, that sum to one."""
     raised = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
@@ -298,7 +276,7 @@ def admit(
     return Admission(train(confirmed, base), is_admitted, with_mean, alone_mean, reason)
 
 
-def _tf_idf(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matrix]:
+def tf_idf(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matrix]:
     """Inverse document frequencies, rounded as they are stored, and TF-IDF rows of unit length, one a text.
 
     Pairs and beginnings that occur once are dropped: they would only memorise their text.

@@ -85,16 +85,11 @@ def _odd_in_words(row: Mapping[str, str]) -> str:
 
 
 class MeasuredRow(NamedTuple):
-    """What a node measures of a quantity, as a row of the finished table: its median, the ``usual``
-    one of all nodes, and whether it is far from that.
+    """What a node measures of a quantity: its median, the ``usual`` one of all nodes, and whether
+    it is far from that.
     """
 
-    place: str
-    part: str
-    name: str
-    value: str
-    path: str
-    line: int
+    stated: FactRow
     usual: str
     is_odd: bool
 
@@ -113,18 +108,10 @@ def measured_rows(measures: Sequence[Measure]) -> list[MeasuredRow]:
         for node, rows in of_node.items():
             least, most = usual / THRESHOLDS.far, usual * THRESHOLDS.far
             is_far = not least <= middle[node] <= most
-            found.append(
-                MeasuredRow(
-                    place=node,
-                    part="",
-                    name=f"{name}{OF_STEPS}",
-                    value=in_words(middle[node], unit),
-                    path=rows[0].path,
-                    line=rows[0].line,
-                    usual=in_words(usual, unit) if is_compared else "",
-                    is_odd=is_compared and is_far,
-                )
-            )
+            value = in_words(middle[node], unit)
+            stated = FactRow(node, "", f"{name}{OF_STEPS}", value, rows[0].path, rows[0].line)
+            compared = in_words(usual, unit) if is_compared else ""
+            found.append(MeasuredRow(stated, compared, is_compared and is_far))
     return found
 
 
@@ -145,7 +132,9 @@ def _with_measured(table: pl.DataFrame, rows: Sequence[MeasuredRow]) -> pl.DataF
 
     if not rows:
         return table
-    measured = pl.DataFrame(rows, schema=MeasuredRow._fields, orient="row")
+    names = (*FactRow._fields, "usual", "is_odd")
+    flat = [(*row.stated, row.usual, row.is_odd) for row in rows]
+    measured = pl.DataFrame(flat, schema=names, orient="row")
     return pl.concat([measured.select(table.columns).cast(table.schema), table])
 
 

@@ -38,7 +38,7 @@ from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding
 from diagnosis.history import History, JobEvents
 from diagnosis.inventory import Inventory
 from diagnosis.job_description import describe_job
-from diagnosis.kinds import checks, flows, kind_table, stacks, states
+from diagnosis.kinds import checks, kind_table, stacks, states
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
 from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.decide import attempts
@@ -303,13 +303,15 @@ def _flows(
     flow_files = [p for p in parsed if p.kind == Kind.FLOW]
     if not flow_files:
         return None
+    from diagnosis.kinds.flows.tell import engine  # noqa: PLC0415  # heavy: polars, SciPy
+
     home = known.home_of_rank()
     ranks = defaultdict(list)
     for rank, node in sorted(home.items()):
         ranks[node].append(rank)
     addressed = [machine for machine in known.machines if machine.address]
     machines = [msgspec.structs.replace(one, ranks=tuple(ranks[one.node])) for one in addressed]
-    return flows.diagnose_flows(
+    return engine.diagnose_flows(
         flow_files,
         inventory=machines,
         stated=_stated_layouts(parsed, known, home),

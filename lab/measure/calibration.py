@@ -43,8 +43,8 @@ RIDGE: Final = 1.0
 SURE: Final = 0.90
 WORLDS: Final = ("clusters:3",)
 NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "failure": calibration.OF_FAILURE,
-    "no_failure": calibration.OF_NO_FAILURE,
+    "failure": ("votes", "by_form", "clear", "several_files", "several_machines"),
+    "no_failure": ("succeeded", "running", "problem", "open_exception", "several_files"),
 }
 #: Columns whose weight may only have this sign; the fit chooses the sign of the others.
 SIGNS: Final[Mapping[str, int]] = {

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from diagnosis.kinds.flows.steps.rank_lanes import write_phases
+from diagnosis.kinds.flows.steps.rank_lanes import LaneRows, fold_lanes, write_table
 from scripts.chromium import find_or_install
 from triage.serve.children import free_port, spawn, stop, wait_until
 from triage.serve.parts import web_command
@@ -30,7 +30,7 @@ WATCH = """() => { window.longest = 0; new PerformanceObserver(list => { for (co
 window.longest = Math.max(window.longest, task.duration) }).observe({ type: "longtask", buffered: true }) }"""
 
 
-def table(ranks: int, steps: int) -> tuple[pl.DataFrame, np.ndarray]:
+def table(ranks: int, steps: int) -> tuple[LaneRows, np.ndarray]:
     """Phases of every rank in every step, and the steps' ends; one rank is late in the second half."""
     rng = np.random.default_rng(7)
     lasting = STEP_S * rng.normal(1, 0.01, steps)
@@ -41,14 +41,16 @@ def table(ranks: int, steps: int) -> tuple[pl.DataFrame, np.ndarray]:
     late = 0.1 * ((rank == 17) & (step >= steps // 2))
     count = len(step)
     shares = {"pp_start": 0.05, "pp_end": 0.6, "dp_start": 0.7 + late, "dp_end": 0.97}
-    names = pl.Series([f"10.{64 + r % 8}.0.{r // 8 + 1}" for r in range(ranks)])
+    names = pl.Series("rank", [f"10.{64 + r % 8}.0.{r // 8 + 1}" for r in range(ranks)])
     columns: dict[str, Any] = {"step": step + 1, "start": begin, "end": end[step]}
     columns |= {name: begin + share * length for name, share in shares.items()}
     columns |= {"pp_busy_s": 0.2 * length, "dp_busy_s": 0.25 * length, "ep_busy_s": np.zeros(count)}
     columns |= {name: pl.Series([None], dtype=pl.Float64).new_from_index(0, count) for name in ("ep_start", "ep_end")}
-    columns |= {"rank": names.gather(rank), "lane": (rank // max(1, ranks // 128)).astype(np.uint16)}
-    columns |= {"node": pl.Series([f"node-{r // 8:03d}" for r in range(ranks)]).gather(rank)}
-    return pl.DataFrame(columns), end
+    lane = (np.arange(ranks) // max(1, ranks // 128)).astype(np.uint16)
+    node = pl.Series("node", [f"node-{r // 8:03d}" for r in range(ranks)])
+    rows = pl.DataFrame(columns | {"member": rank, "lane": lane[rank]})
+    members = pl.DataFrame({"rank": names, "node": node, "lane": lane})
+    return LaneRows(iter([(rows, fold_lanes(rows))]), members, names, node), end
 
 
 def stored_table(folder: Path, ranks: int, steps: int) -> None:
@@ -68,7 +70,7 @@ def stored_table(folder: Path, ranks: int, steps: int) -> None:
     call_command("collectstatic", verbosity=0, interactive=False)
     rows, end = table(ranks, steps)
     (folder / "tables").mkdir()
-    write_phases(rows, folder / "tables" / "flows-1.parquet")
+    write_table(rows, folder / "tables" / "flows-1.parquet")
     members = [f"10.{64 + r % 8}.0.{r // 8 + 1}" for r in range(ranks)]
     starts = np.concatenate([[T0], end[:-1]])
     slow = (end - starts) > 1.2 * STEP_S

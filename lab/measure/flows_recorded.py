@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 
 from diagnosis.inventory import machine_of
-from diagnosis.kinds.flows import diagnose_flows, parse_flow
+from diagnosis.kinds.flows import parse_flow
+from diagnosis.kinds.flows.tell.engine import diagnose_flows
 from diagnosis.model import ParseHints
 from diagnosis.plain import plain
 from lab.measure.evidence import SHARED

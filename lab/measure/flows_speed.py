@@ -34,8 +34,10 @@ import msgspec
 import polars as pl
 
 from diagnosis.inventory import machine_of
-from diagnosis.kinds.flows import diagnose_flows, parse_flow, timeline_view
+from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.capture import partitions
+from diagnosis.kinds.flows.steps.rank_lanes import timeline_view
+from diagnosis.kinds.flows.tell.engine import diagnose_flows
 from diagnosis.model import ParseHints
 from diagnosis.plain import plain
 from lab.exams.flows.capture import Case, Spoil, build

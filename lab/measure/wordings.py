@@ -16,16 +16,17 @@ import argparse
 import csv
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from threadpoolctl import threadpool_limits
 
 from diagnosis import taxonomy
 from diagnosis.classify import Hint, classify
-from diagnosis.classify_model import Model, starter
-from diagnosis.classify_training import held_out_guesses
+from diagnosis.classify_model import Model, Record, features_of, starter
+from diagnosis.classify_training import Ridge, samples_of, softmax, starter_records, tf_idf
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.read.mask import mask
@@ -116,6 +117,30 @@ def figures(rows: list[Answer]) -> str:
     line = " ".join(f"{name} {share:.3f}" for name, share in shares.items())
     learned = sum(row.fits(2) for row in unruled)
     return f"{len(rows):4d} messages: {line}; without a rule {len(unruled)}, subcategory learned {learned}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutGuess:
+    """A message with the model's answer without the message's own rule (or incident)."""
+
+    text: str
+    category: str
+    guess: str
+    probability: float
+
+
+def held_out_guesses(base: Sequence[Record] | None = None) -> list[HeldOutGuess]:
+    """The answers of a model of ``base`` for each of its messages, with their own rule left out of the training."""
+    samples = samples_of(starter_records() if base is None else base, [])
+    with threadpool_limits(limits=1):
+        ridge = Ridge(samples, tf_idf([features_of(sample.text) for sample in samples])[1])
+        temperature, doubt = ridge.softening()
+        shares = (1 - doubt) * softmax(ridge.left_out() / temperature) + doubt / len(ridge.classes)
+    best = shares.argmax(axis=1)
+    return [
+        HeldOutGuess(sample.text, sample.category, ridge.classes[leaf], float(share[leaf]))
+        for sample, leaf, share in zip(samples, best, shares, strict=True)
+    ]
 
 
 def learned(rows: list[Wording]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis import classify_model, classify_training, taxonomy
+from diagnosis import classify_model, classify_training
 from diagnosis.classify_model import Model, ModelError, Record
 from diagnosis.kinds.logs.meaning import signatures
 
@@ -78,11 +78,6 @@ def test_the_starter_model_knows_the_plain_words_of_a_fault() -> None:
         assert next(iter(starter.predict(text))) == leaf
 
 
-@pytest.fixture(scope="module")
-def left_out() -> list[classify_training.HeldOutGuess]:
-    return classify_training.held_out_guesses()
-
-
 @pytest.mark.parametrize(
     ("text", "leaf"),
     [
@@ -107,31 +102,9 @@ def test_a_pattern_teaches_its_synonyms() -> None:
     assert classify_training.phrases(r"(?i)link (?:is )?down|lost \w+ carrier|\d+") == ("link is down", "lost carrier")
 
 
-def test_leaving_a_rule_out_gives_what_training_without_it_gives() -> None:
-    base = [*STRANGE, *OTHER, *SMALL, Record(("flux ledger",), "hardware.gpu.thermal", ("odd.rule",))]
-    left = next(row for row in classify_training.held_out_guesses(base) if row.text == "flux ledger")
-    without = classify_training.train([], base[:-1])
-    assert left.guess == next(iter(without.predict("flux ledger")))
-
-
-def test_most_messages_of_a_rule_left_out_are_still_reported_by_their_category(
-    left_out: list[classify_training.HeldOutGuess],
-) -> None:
-    tree = taxonomy.load()
-    rows = [row for row in left_out if row.category != "none"]
-    right = [tree.get(row.guess).category == tree.get(row.category).category for row in rows]
-    assert sum(right) / len(right) > 0.6
-
-
-def test_probabilities_of_unseen_wording_mean_what_they_say(left_out: list[classify_training.HeldOutGuess]) -> None:
-    rows = [row for row in left_out if row.probability >= 0.6]
-    assert len(rows) > 50
-    assert sum(row.guess == row.category for row in rows) / len(rows) > 0.55
-
-
 def test_of_too_many_messages_the_heaviest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classify_training, "MAX_SAMPLES", 8)
-    kept = classify_training._samples(OTHER, STRANGE)
+    kept = classify_training.samples_of(OTHER, STRANGE)
     assert len(kept) == 8
     assert sum(sample.category == "hardware.gpu.thermal" for sample in kept) == len(STRANGE)
 

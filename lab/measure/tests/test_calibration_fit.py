@@ -18,7 +18,7 @@ def test_stored_weights_have_the_sign_that_their_meaning_demands(kind: str) -> N
 
 
 def test_a_source_of_many_verdicts_counts_as_the_square_root_of_their_number() -> None:
-    none = (0.0,) * len(calibration.OF_FAILURE)
+    none = (0.0,) * len(NAMES["failure"])
     many = [Judged("a", "large", "failure", none, 0.5, is_right=True)] * 9
     few = [Judged("a", f"small {n}", "failure", none, 0.5, is_right=False) for n in range(3)]
     assert fit([*many, *few])[0] == pytest.approx(0.0, abs=1e-3)

@@ -2,11 +2,12 @@
 
 import pytest
 
-from diagnosis import taxonomy
-from diagnosis.classify_model import starter
+from diagnosis import classify_training, taxonomy
+from diagnosis.classify_model import Record, starter
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.model import Role
 from lab.measure import wordings
+from lab.measure.wordings import HeldOutGuess, held_out_guesses
 
 ROWS = wordings.load()
 
@@ -51,3 +52,33 @@ def test_the_figures_name_what_they_count(answers: list[wordings.Answer]) -> Non
     line = wordings.figures(answers)
     assert line.lstrip().startswith(str(len(ROWS)))
     assert "subcategory" in line
+
+
+@pytest.fixture(scope="module")
+def left_out() -> list[HeldOutGuess]:
+    return held_out_guesses()
+
+
+def test_leaving_a_rule_out_gives_what_training_without_it_gives() -> None:
+    words = ("alpha", "beta", "gamma")
+    drained = [Record((f"flux capacitor {word} drained",), "hardware.gpu.thermal") for word in words]
+    refused = [Record((f"ledger {word} has no owner",), "platform.scheduler.error") for word in words]
+    base = [*drained, *refused, Record(("flux ledger",), "hardware.gpu.thermal", ("odd.rule",))]
+    left = next(row for row in held_out_guesses(base) if row.text == "flux ledger")
+    without = classify_training.train([], base[:-1])
+    assert left.guess == next(iter(without.predict("flux ledger")))
+
+
+def test_most_messages_of_a_rule_left_out_are_still_reported_by_their_category(
+    left_out: list[HeldOutGuess],
+) -> None:
+    tree = taxonomy.load()
+    rows = [row for row in left_out if row.category != "none"]
+    right = [tree.get(row.guess).category == tree.get(row.category).category for row in rows]
+    assert sum(right) / len(right) > 0.6
+
+
+def test_probabilities_of_unseen_wording_mean_what_they_say(left_out: list[HeldOutGuess]) -> None:
+    rows = [row for row in left_out if row.probability >= 0.6]
+    assert len(rows) > 50
+    assert sum(row.guess == row.category for row in rows) / len(rows) > 0.55

@@ -7,15 +7,16 @@ from typing import Any
 import msgspec
 
 from diagnosis.inventory import machine_of
-from diagnosis.kinds import flows, stacks
+from diagnosis.kinds import stacks
+from diagnosis.kinds.flows.tell.engine import diagnose_flows
 from diagnosis.plain import plain
 
 
 def flows_json(*given: Any, **options: Any) -> dict[str, Any]:
-    """The ``flows`` object of :func:`diagnosis.kinds.flows.diagnose_flows`; ``inventory``: rows of one."""
+    """The ``flows`` object of :func:`diagnosis.kinds.flows.tell.engine.diagnose_flows`; ``inventory``: rows of one."""
     rows = options.pop("inventory", ())
     machines = [msgspec.structs.replace(machine_of(row), ranks=tuple(row.get("ranks", ()))) for row in rows]
-    report = flows.diagnose_flows(*given, inventory=machines, **options)
+    report = diagnose_flows(*given, inventory=machines, **options)
     return dict(msgspec.to_builtins(report, enc_hook=plain))
 
 

@@ -68,7 +68,7 @@ def begin_rows(job: JobFlows, pairs: Pairs, steps: Steps, capture: Capture) -> L
 
 def write_table(rows: LaneRows, path: Path) -> Path:
     """Writes a row a rank and step of one job, sorted by step and rank, and a second table for wide views
-    (:func:`_fold_lanes`); returns the first one's path.
+    (:func:`fold_lanes`); returns the first one's path.
 
     Columns step (from 1), start, end, for PP, DP and EP first start, last end and busy seconds, rank (address), node
     and the rank's ``lane``. Times are epoch seconds; null if a rank had no such traffic in the step. A rank counts as
@@ -79,7 +79,12 @@ def write_table(rows: LaneRows, path: Path) -> Path:
     table = pl.concat([part for part, _ in found])
     named = rows.rank.gather(table["member"]), rows.node.gather(table["member"])
     table = table.with_columns(*named).drop("member")
-    return _write(table, pl.concat([folded for _, folded in found]), rows.members, path)
+    table.write_parquet(path, compression="lz4", row_group_size=65_536)
+    folded = pl.concat([part for _, part in found])
+    names = dict(_names(rows.members).iter_rows())
+    name = pl.col("lane").replace_strict(names, return_dtype=pl.Categorical)
+    folded.with_columns(name=name).write_parquet(_lanes_path(path), compression="lz4", row_group_size=65_536)
+    return path
 
 
 @partition
@@ -110,10 +115,10 @@ def _phases(
         end=pl.Series(steps.end[step] + t0),
         lane=pl.Series(ranks.lane[member]),
     )[order]
-    return rows, _fold_lanes(rows)
+    return rows, fold_lanes(rows)
 
 
-def _fold_lanes(rows: pl.DataFrame) -> pl.DataFrame:
+def fold_lanes(rows: pl.DataFrame) -> pl.DataFrame:
     """One row a lane and step of whole steps, with shares and lateness."""
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-9)
     late = (pl.col("dp_start") - pl.col("dp_start").median().over("step")) / length
@@ -128,21 +133,6 @@ def _fold_lanes(rows: pl.DataFrame) -> pl.DataFrame:
         )
     )
     return folded.sort("step", "lane")
-
-
-def write_phases(rows: pl.DataFrame, path: Path) -> Path:
-    """Writes both tables of rows that have their ``rank``, ``node`` and ``lane``."""
-    rows = rows.sort("step", "rank")
-    return _write(rows, _fold_lanes(rows), rows.select("rank", "node", "lane").unique(), path)
-
-
-def _write(rows: pl.DataFrame, folded: pl.DataFrame, members: pl.DataFrame, path: Path) -> Path:
-    """Writes the table of the rows, and ``<name>.lanes.parquet`` with the names of the lanes."""
-    rows.write_parquet(path, compression="lz4", row_group_size=65_536)
-    names = dict(_names(members).iter_rows())
-    name = pl.col("lane").replace_strict(names, return_dtype=pl.Categorical)
-    folded.with_columns(name=name).write_parquet(_lanes_path(path), compression="lz4", row_group_size=65_536)
-    return path
 
 
 def _lanes_path(table: Path) -> Path:

@@ -22,10 +22,6 @@ from diagnosis.kinds.logs.causes.case import Case
 
 THRESHOLDS: Final = thresholds.of("calibration")
 
-#: What is measured of a verdict about a failure, and of one that nothing failed.
-OF_FAILURE: Final = ("votes", "by_form", "clear", "several_files", "several_machines")
-OF_NO_FAILURE: Final = ("succeeded", "running", "problem", "open_exception", "several_files")
-
 
 def of_failure(case: Case, votes: float) -> dict[str, float]:
     """The columns of a verdict about a failure. ``votes``: its confidence by the votes of rules

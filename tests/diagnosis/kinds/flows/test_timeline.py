@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from diagnosis.kinds.flows import timeline_view
 from diagnosis.kinds.flows.slow.link import KnownJob, align_iterations, match_jobs
-from diagnosis.kinds.flows.steps.rank_lanes import write_phases
+from diagnosis.kinds.flows.steps.rank_lanes import LaneRows, fold_lanes, timeline_view, write_table
 from diagnosis.kinds.flows.tell.trace_export import write_csv, write_trace
 from tests.diagnosis.kinds.flows.helpers import parsed
 from tests.diagnosis.kinds.flows.simulate import T0, Job, simulate
@@ -59,7 +58,7 @@ def big_table(path: Path, ranks: int = 1024, steps: int = 2000) -> Path:
     step = np.repeat(np.arange(1, steps + 1), ranks)
     rank = np.tile(np.arange(ranks), steps)
     begin = T0 + step * 0.5
-    names = pl.Series([f"10.{r % 8}.0.{r // 8}" for r in range(ranks)])
+    names = pl.Series("rank", [f"10.{r % 8}.0.{r // 8}" for r in range(ranks)])
     rows = pl.DataFrame(
         {
             "step": step,
@@ -72,14 +71,15 @@ def big_table(path: Path, ranks: int = 1024, steps: int = 2000) -> Path:
             "ep_start": pl.Series([None] * len(step), dtype=pl.Float64),
             "ep_end": pl.Series([None] * len(step), dtype=pl.Float64),
             "ep_busy_s": np.zeros(len(step)),
-            "rank": names.gather(rank),
-            "node": pl.Series([f"node-{r // 8:03d}" for r in range(ranks)]).gather(rank),
+            "member": rank,
             "lane": (rank // 8).astype(np.uint16),
             "start": begin,
             "end": begin + 0.5,
         }
     )
-    return write_phases(rows, path)
+    node = pl.Series("node", [f"node-{r // 8:03d}" for r in range(ranks)])
+    members = pl.DataFrame({"rank": names, "node": node, "lane": np.arange(ranks, dtype=np.uint16) // 8})
+    return write_table(LaneRows(iter([(rows, fold_lanes(rows))]), members, names, node), path)
 
 
 def test_two_million_rows_fold_to_a_drawable_view(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from diagnosis.kinds.logs.decide import calibration
 
-FAILURE = dict.fromkeys(calibration.OF_FAILURE, 0.0) | {"votes": 3.0}
-GOOD_END = dict.fromkeys(calibration.OF_NO_FAILURE, 0.0) | {"succeeded": 1.0}
+FAILURE = {"votes": 3.0}
+GOOD_END = {"succeeded": 1.0}
 
 
 def test_a_clear_lead_in_one_file_is_surer_than_a_form_of_line_in_several_files() -> None:
