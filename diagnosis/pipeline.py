@@ -45,7 +45,7 @@ from diagnosis.kinds.logs.decide import attempts
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.read import physical
-from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
+from diagnosis.model import Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import Diagnosis, logs_report
 from diagnosis.report_records import HistoryRow, InputRow, JobRow
 from diagnosis.result import NO_LOGS, LogDiagnosis
@@ -390,6 +390,4 @@ def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, 
             "words only."
         )
     out += unread_sentences(parsed, logs)
-    if logs is not None and not any(p.kind in LOG_KINDS for p in parsed):
-        out.append("No logs.")
     return tuple(out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import numpy as np
 import polars as pl
@@ -196,40 +197,52 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
     pairs of steps look even too.
     """
     plain = cut_by_gaps(traffic, capture.has_bytes)
-    is_plain = plain is not None and plain.odd_share <= MAX_ODD
-    if plain is not None and is_plain and len(plain.stop) >= ENOUGH_BOUNDARIES:
+    if _is_clean(plain) and len(plain.stop) >= ENOUGH_BOUNDARIES:
         return plain
     even = cut_by_bytes(traffic, capture.has_bytes)
-    if plain is not None and is_plain and (len(plain.stop) >= MIN_BOUNDARIES or plain.uneven_bytes <= MAX_FEW_UNEVEN):
-        # regular pauses between groups of steps divide the bytes evenly as well
-        is_finer = even is not None and len(even.stop) >= MIN_STEPS_BETWEEN * len(plain.stop)
-        if even is not None and is_finer and even.odd_share <= MAX_ODD and _is_as_even(even, plain):
-            return even
-        return plain
-    layered = None if even is None or even.odd_share <= MAX_ODD else _cut_at_layers(traffic, even, capture)
+    regular = _regular_cut(plain, even) if _is_clean(plain) else None
+    if regular is not None:
+        return regular
+    layered = None if even is None or _is_clean(even) else _cut_at_layers(traffic, even, capture)
     if layered is not None:
         return layered
     pattern = cut_by_pattern(traffic, capture.has_bytes, capture.resolution_s)
     # The pattern is the shortest possible; if bytes give more parts, these are similar layers of one step.
-    if (
-        even is not None
-        and pattern is not None
-        and pattern.odd_share <= MAX_ODD
-        and len(even.stop) > 2.5 * len(pattern.stop)
-    ):
+    if even is not None and _is_clean(pattern) and len(even.stop) > 2.5 * len(pattern.stop):
         even = None
     found = [cut for cut in (plain, even, pattern) if cut is not None]
-    good = [cut for cut in found if cut.odd_share <= MAX_ODD]
-    best = _finest_cut(good) if good else min(found, key=lambda cut: cut.odd_share, default=None)
-    if best is None:
+    clean = list(filter(_is_clean, found))
+    best = _finest_cut(clean) if clean else min(found, key=lambda cut: cut.odd_share, default=None)
+    return None if best is None else _without_hidden_steps(traffic, best, capture)
+
+
+def _is_clean(cut: Cut | None) -> TypeGuard[Cut]:
+    """Whether there is a cut, and few of its parts are odd."""
+    return cut is not None and cut.odd_share <= MAX_ODD
+
+
+def _regular_cut(plain: Cut, even: Cut | None) -> Cut | None:
+    """The cut at long pauses, if these are not too few; regular pauses between groups of steps
+    divide the bytes evenly as well: then the chain of even bytes, which shows each step.
+    """
+    if len(plain.stop) < MIN_BOUNDARIES and plain.uneven_bytes > MAX_FEW_UNEVEN:
         return None
+    if not _is_clean(even) or len(even.stop) < MIN_STEPS_BETWEEN * len(plain.stop):
+        return plain
+    return even if _is_as_even(even, plain) else plain
+
+
+def _without_hidden_steps(traffic: Flows, best: Cut, capture: Capture) -> Cut:
+    """The cut with the boundaries that a different stretch hides: a part of it moves the bytes of
+    several steps.
+    """
     moved = _part_volumes(traffic, best, capture)
-    if len(moved) and moved.max() > 1.7 * np.median(moved):  # a different stretch hides several steps
-        whole = cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
-        if whole is not None and len(whole.stop) > len(best.stop) and whole.odd_share <= best.odd_share:
-            return whole
-        return _fill_boundaries(traffic, best, moved, capture)
-    return best
+    if not len(moved) or moved.max() <= 1.7 * np.median(moved):
+        return best
+    whole = cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
+    if whole is not None and len(whole.stop) > len(best.stop) and whole.odd_share <= best.odd_share:
+        return whole
+    return _fill_boundaries(traffic, best, moved, capture)
 
 
 def _is_as_even(finer: Cut, few: Cut) -> bool:
