@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from diagnosis import thresholds
 from diagnosis.evidence import Measure
-from diagnosis.plain import amount
+from diagnosis.plain import amount, duration
 
 THRESHOLDS: Final = thresholds.of("unevenness")
 
@@ -67,12 +67,8 @@ def aligned(rows: Sequence[Measure], table: Table) -> npt.NDArray[np.float64] | 
 
 
 def in_words(value: float, unit: str) -> str:
-    """A value with its unit; seconds below one as milliseconds or microseconds."""
-    if unit == "s" and 0 < value < 1e-3:
-        return f"{amount(value * 1e6)} us"
-    if unit == "s" and 0 < value < 1:
-        return f"{amount(value * 1e3)} ms"
-    return f"{amount(value)} {unit}".strip()
+    """A value with its unit."""
+    return duration(value) if unit == "s" else f"{amount(value)} {unit}".strip()
 
 
 def _common_steps(rows: Sequence[Measure]) -> tuple[int, ...]:

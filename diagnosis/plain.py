@@ -87,9 +87,25 @@ def counted(count: int, one: str, several: str) -> str:
     return f"1 {one}" if count == 1 else f"{count:,} {several}"
 
 
+#: Units of time with their seconds, from long to short.
+_TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+
+
+def duration(seconds: float) -> str:
+    """A duration in three digits, as sentences show it: ``412 ms``, ``2.43 s``, ``2,433 s``."""
+    fitting = (one for one in _TIME_UNITS if abs(seconds) >= 0.9995 * one[1])
+    unit, unit_s = next(fitting, _TIME_UNITS[-1 if seconds else 0])
+    return f"{_three_digits(seconds / unit_s)} {unit}"
+
+
 def times_as_long(factor: float) -> str:
     """A factor of time in three digits: ``9.96 times as long``."""
-    return f"{factor:,.{2 if factor < 9.995 else 1 if factor < 99.95 else 0}f} times as long"
+    return f"{_three_digits(factor)} times as long"
+
+
+def _three_digits(value: float) -> str:
+    """A number with three digits or, from 1,000 on, whole."""
+    return f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 def visible(value: str) -> str:

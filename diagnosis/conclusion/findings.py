@@ -22,7 +22,7 @@ from diagnosis.evidence import (
     StackFinding,
 )
 from diagnosis.model import JobHints, Role
-from diagnosis.plain import counted, times_as_long
+from diagnosis.plain import counted, duration, times_as_long
 from diagnosis.quotes import quote
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 
@@ -188,7 +188,8 @@ def _last_message(row: SilentMember, *, is_hung: bool) -> Finding:
     text = f"{row.name} sent its last training message"
     category = ""
     if is_hung and row.owes:
-        text += f"; what {row.by} sent to it in the last {row.unanswered_s:.2f} s was not answered"
+        last = duration(row.unanswered_s)
+        text += f"; what {row.by} sent to it in the last {last} was not answered"
         category = STUCK_HOST
     place = Place("node", row.name)
     return Finding("flows", "flows_ceased", f"{text}.", at=row.last_at, places=(place,), category=category)

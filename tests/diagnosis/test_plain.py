@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from diagnosis.__main__ import main
-from diagnosis.plain import HIDDEN, csv_cell, plain, text, visible, visible_json
+from diagnosis.plain import HIDDEN, csv_cell, duration, plain, text, visible, visible_json
 from faultline import words
 
 
@@ -95,3 +95,18 @@ def test_marks_are_signs_except_where_writing_needs_them(value: str, shown: str)
 def test_a_cell_that_a_spreadsheet_could_read_as_a_formula_is_text(first: str) -> None:
     assert csv_cell(f"{first}cmd|' /C calc'!A0").startswith("'")
     assert csv_cell(f"a{first}") == f"a{first}" and csv_cell(-1) == -1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.0, "0.00 s"),
+        (3.2e-5, "32.0 µs"),
+        (0.412, "412 ms"),
+        (0.9998, "1.00 s"),
+        (2.433, "2.43 s"),
+        (2433.2, "2,433 s"),
+    ],
+)
+def test_a_duration_has_three_digits_and_the_unit_that_fits(seconds: float, said: str) -> None:
+    assert duration(seconds) == said

@@ -200,7 +200,7 @@ def test_the_chain_of_a_hung_job_shows_when_each_machine_fell_silent() -> None:
     chain = reported(replace(FAILED, symptom="hang"), flows=flows)["conclusion"]["chain"]
     told = [(f["t"], f["places"][0]["name"], f["text"]) for f in chain if f["what"] == "flows_ceased"]
     assert told == [
-        (41.0, "a", "a sent its last training message; what b sent to it in the last 0.50 s was not answered."),
+        (41.0, "a", "a sent its last training message; what b sent to it in the last 500 ms was not answered."),
         (41.5, "b", "b sent its last training message."),
     ]
     chain = reported(HEALTHY, flows=flows)["conclusion"]["chain"]
@@ -213,7 +213,7 @@ def test_a_hung_job_whose_flows_alone_show_who_stopped_answering_has_a_stuck_pro
     unknown = replace(
         FAILED, symptom="hang", verdict=Verdict("unknown", "unknown", "unknown", 0.0), events=(), lines=()
     )
-    reason = "a did not answer what b sent to it in the last 0.50 s; then all waited."
+    reason = "a did not answer what b sent to it in the last 500 ms; then all waited."
     silent = Suspect("a", "node", 0.6, ("flows",), (reason,))
     stacks = {"reason": "No outlier.", "headline": "No outlier can be named.", "suspect_ranks": [], "ranks": []}
     told = reported(unknown, silent, flows=flows, stacks=stacks)["conclusion"]

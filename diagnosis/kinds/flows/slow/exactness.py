@@ -14,6 +14,7 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import Pairs
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.plain import duration
 
 THRESHOLDS: Final = thresholds.of("exactness")
 
@@ -59,5 +60,5 @@ def why_unclear(steps: Steps, usual: float, exact_s: float) -> str:
     if len(steps) < THRESHOLDS.steps:
         return f"{said}: {len(steps)} steps are too few to compare."
     if THRESHOLDS.stamps * exact_s > THRESHOLDS.told * usual:
-        return f"{said}: their times are exact to {exact_s:g} s, and a step takes {usual:.2f} s."
+        return f"{said}: their times are exact to {duration(exact_s)}, and a step takes {duration(usual)}."
     return ""

@@ -22,7 +22,7 @@ from diagnosis.kinds.flows.steps.pipeline_stages import (
     unbalanced_stages,
 )
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.plain import times_as_long
+from diagnosis.plain import duration, times_as_long
 from diagnosis.stats import is_minority
 
 THRESHOLDS: Final = thresholds.of("slow_stages")
@@ -80,8 +80,8 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
         members = [int(m) for m in times.nodes[times.stage == stage]]
         nodes, who = names_of(members, capture)
         reason = (
-            f"Pipeline stage {stage + 1} of {times.stages} ({who}) needs {seconds:.3f} s a micro-batch in every step, "
-            f"the other stages {others:.3f} s: the model may be split unevenly."
+            f"Pipeline stage {stage + 1} of {times.stages} ({who}) needs {duration(seconds)} a micro-batch "
+            f"in every step, the other stages {duration(others)}: the model may be split unevenly."
         )
         found.append(
             SlowReport(

@@ -32,7 +32,7 @@ from diagnosis.kinds.flows.slow.slowness import (
 )
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.plain import times_as_long
+from diagnosis.plain import duration, times_as_long
 from diagnosis.stats import MAX_WEIGHT, spread
 
 THRESHOLDS: Final = thresholds.of("slow_workers")
@@ -134,7 +134,7 @@ def _reported(stretch: _Stretch, chains: Ints, members: list[int], others: str, 
         "slow_group",
         float(job.steps.start[first]),
         float(job.steps.end[last]),
-        f"{who} computed {times} as {others} {when}, and {delay * 1e3:.0f} ms were lost to it.",
+        f"{who} computed {times} as {others} {when}, and {duration(delay)} were lost to it.",
         members=group_of(members[0], job.layout),
         culprits=members,
         nodes=nodes,

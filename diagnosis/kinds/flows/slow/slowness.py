@@ -26,6 +26,7 @@ from diagnosis.kinds.flows.jobs.pairs import DP
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
+from diagnosis.plain import duration
 from diagnosis.stats import MAD_TO_SIGMA, MAX_WEIGHT, median_and_spread
 
 THRESHOLDS: Final = thresholds.of("slowness")
@@ -286,7 +287,7 @@ def late_members(
                 "slow_group",
                 float(steps.start[first]),
                 float(steps.end[last]),
-                f"{who} began {whose} part of the gradient exchange {delay * 1e3:.0f} ms after the others {when}; "
+                f"{who} began {whose} part of the gradient exchange {duration(delay)} after the others {when}; "
                 "they waited for it.",
                 members=group_of(guilty[0], layout),
                 culprits=guilty,

@@ -13,6 +13,7 @@ import numpy as np
 from diagnosis.kinds.flows.capture.capture import Floats, Ints
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.plain import duration
 
 #: The measure of the findings about such pauses.
 PLANNED: Final = "planned"
@@ -43,7 +44,7 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
     start[planned] += beyond[planned]
     shown = ", ".join(str(k + 1) for k in planned[:MAX_SHOWN]) + (", …" if len(planned) > MAX_SHOWN else "")
     sentence = (
-        f"Nobody sent for {float(np.median(beyond[planned])):.1f} s before each of {len(planned)} steps at even "
+        f"Nobody sent for {duration(float(np.median(beyond[planned])))} before each of {len(planned)} steps at even "
         f"distances ({shown}): an evaluation or a checkpoint, no part of these steps."
     )
     return replace(steps, start=start, planned=tuple(planned.tolist())), sentence

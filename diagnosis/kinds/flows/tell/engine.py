@@ -39,6 +39,7 @@ from diagnosis.kinds.flows.tell.overlapping import drop_double_views
 from diagnosis.kinds.flows.tell.ports import port_captures
 from diagnosis.kinds.flows.tell.report_rows import FlowReport
 from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
+from diagnosis.plain import duration
 
 THRESHOLDS: Final = thresholds.of("tell")
 COUNTERS_ONLY_TEXT = (
@@ -144,7 +145,7 @@ def _drop_unclear(job: JobAnalysis, fabric: list[SlowReport], capture: Capture) 
     kept = drop_unclear(found, usual, job.exact_s)
     if len(kept) < len(found):
         capture.notes.append(
-            f"Times are exact to {job.exact_s:g} s. Somebody seemed slow by less, and the flows cannot say who."
+            f"Times are exact to {duration(job.exact_s)}. Somebody seemed slow by less, and the flows cannot say who."
         )
         job.slow = [slow for slow in kept if slow.kind != "slow_switch"]
         job.moving = job.moving if job.moving is not None and job.moving.slow in kept else None
@@ -169,14 +170,14 @@ def _unexplained_steps(a: JobAnalysis, fabric: list[SlowReport]) -> list[SlowRep
         begun = float(a.job.flows.start[np.searchsorted(a.job.flows.start, t0)]) - t0
         for_work = "" if a.steps.work is None else " for sequences of its length"
         reason = (
-            f"Step {k + 1} took {t1 - t0:.3f} s; the usual{for_work} is {usual * work:.3f} s, "
-            f"the limit {limit * work:.3f} s."
+            f"Step {k + 1} took {duration(t1 - t0)}; the usual{for_work} is {duration(usual * work)}, "
+            f"the limit {duration(limit * work)}."
         )
         factor = (t1 - t0) / (usual * work)
         if begun > max(1.0, THRESHOLDS.standstill * usual):
             reason = (
-                f"No traffic for {begun:.1f} s before step {k + 1}: the job stood still (restarted, evaluating on its "
-                "own, or writing a checkpoint)."
+                f"No traffic for {duration(begun)} before step {k + 1}: the job stood still (restarted, "
+                "evaluating on its own, or writing a checkpoint)."
             )
         found.append(
             SlowReport("slow_step", t0, t1, reason, factor=factor, confidence=THRESHOLDS.step_confidence, step=int(k))
@@ -188,7 +189,9 @@ def _planned_pause(steps: Steps, k: int) -> SlowReport:
     """A planned pause before a step: it is told, and is no slowness of the job."""
     t0, t1 = float(steps.end[k - 1] if k else steps.start[k]), float(steps.end[k])
     begun = float(steps.start[k]) - t0
-    reason = f"Nobody sent for {begun:.1f} s before step {k + 1}, as before others at even distances: a planned pause."
+    reason = (
+        f"Nobody sent for {duration(begun)} before step {k + 1}, as before others at even distances: a planned pause."
+    )
     factor = (t1 - t0) / max(1e-9, float(steps.seconds[k]))
     return SlowReport(
         "slow_step", t0, t1, reason, factor=factor, confidence=THRESHOLDS.step_confidence, step=k, measure=PLANNED

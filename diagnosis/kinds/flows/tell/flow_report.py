@@ -37,9 +37,9 @@ from diagnosis.kinds.flows.tell.report_rows import (
 )
 from diagnosis.kinds.flows.tell.suspects import suspects
 from diagnosis.model import Parsed
+from diagnosis.plain import duration
 
 THRESHOLDS: Final = thresholds.of("tell")
-LIMITS: Final = thresholds.limits("flow_report")
 
 #: More rank-steps than this are not listed in the report; the separate table holds them.
 MAX_RANK_STEPS = 400_000
@@ -61,7 +61,7 @@ def why_not_usable(parsed: Sequence[Parsed]) -> str | None:
             )
         if facts["median_s"] > THRESHOLDS.record_s:
             return (
-                f"A record covers {facts['median_s']:.0f} s and holds several steps: the records show jobs "
+                f"A record covers {duration(facts['median_s'])} and holds several steps: the records show jobs "
                 "and volumes only. Shorten the exporter's active timeout, or capture packets."
             )
         if facts["sampling"] > 1 and facts["longest_s"] == 0:
@@ -275,10 +275,6 @@ def _slow_row(slow: SlowReport, capture: Capture) -> SlowRow:
     )
 
 
-def _offset(seconds: float) -> str:
-    return f"{seconds * 1e3:.0f} ms" if seconds < LIMITS.offset_ms_below_s else f"{seconds:,.0f} s"
-
-
 def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> list[str]:
     """The limits of these flows, in sentences; ``is_one_way``: of :func:`_one_way` of a job."""
     said = []
@@ -291,9 +287,7 @@ def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> l
     if not capture.paths:
         said.append("The records name no switches: a slow switch looks like slow links.")
     if 1e-3 <= capture.resolution_s < 1.0:
-        said.append(
-            f"Times are rounded to {capture.resolution_s * 1e3:.0f} ms; boundaries are no more exact than that."
-        )
+        said.append(f"Times are rounded to {duration(capture.resolution_s)}; boundaries are no more exact than that.")
     if capture.resolution_s >= BLIND_RESOLUTION_S:
         said.append(
             "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
@@ -320,7 +314,7 @@ def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> l
     if capture.clocks:
         worst = max(abs(o.seconds) for o in capture.clocks)
         said.append(
-            f"The collectors' clocks were up to {_offset(worst)} off. They were put on one time axis by collectives, "
+            f"The collectors' clocks were up to {duration(worst)} off. They were put on one time axis by collectives, "
             "whose parts end together. Synchronise the exporters (PTP or NTP)."
         )
     if any(a.rough for a in jobs):

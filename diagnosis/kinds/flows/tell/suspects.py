@@ -12,6 +12,7 @@ from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
 from diagnosis.kinds.flows.tell.report_rows import FlowSuspectRow
+from diagnosis.plain import duration
 
 #: Switches of one finding that are ranked.
 _MAX_SWITCHES: Final = 4
@@ -79,6 +80,6 @@ def _add_members(ranking: _Ranking, slow: SlowReport, capture: Capture) -> None:
 
 
 def _owing_suspect(member: SilentMember) -> FlowSuspectRow:
-    sent = f"what {member.by} sent to it in the last {member.unanswered_s:.2f} s"
+    sent = f"what {member.by} sent to it in the last {duration(member.unanswered_s)}"
     reason = f"{member.name} did not answer {sent}; then all waited."
     return FlowSuspectRow(member.name, "node", thresholds.of("tell").owing_p, ["flows"], [reason], how="ceased")

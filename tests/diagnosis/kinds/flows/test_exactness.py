@@ -62,7 +62,7 @@ def test_too_few_and_too_coarse_records_cannot_tell_that_nobody_is_slow() -> Non
 
     assert why_unclear(steps(30), 1.0, 1e-3) == ""
     assert why_unclear(steps(4), 1.0, 1e-3).endswith(": 4 steps are too few to compare.")
-    assert why_unclear(steps(30), 1.0, 0.1).endswith(": their times are exact to 0.1 s, and a step takes 1.00 s.")
+    assert why_unclear(steps(30), 1.0, 0.1).endswith(": their times are exact to 100 ms, and a step takes 1.00 s.")
 
 
 @pytest.mark.parametrize("slow", [(), (Slow("gpu", 0, 99, 1.6, dp=1, pp=1),)])
@@ -73,7 +73,7 @@ def test_an_active_time_out_of_a_second_accuses_nobody_and_says_what_it_hides(
     joined = active_time_out(capture.records, 1.0)
     report = analysed([capture], tmp_path, joined)
     assert [row for row in report["suspects"] if row["suspect"]] == []
-    assert "exact to 1 s" in report["cannot_tell"] or not report["usable_for_timeline"]
+    assert "exact to 1.00 s" in report["cannot_tell"] or not report["usable_for_timeline"]
 
 
 def active_time_out(records: pl.DataFrame, seconds: float) -> pl.DataFrame:

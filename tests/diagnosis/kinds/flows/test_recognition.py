@@ -49,7 +49,7 @@ def test_millisecond_times_still_give_steps(tmp_path: Path) -> None:
     missed, extra, worst = step_errors(job_of(report, capture), capture)
     assert (missed, extra) == (0, 0)
     assert worst < 0.02
-    assert any("rounded to 1 ms" in limit for limit in report["limits"])
+    assert any("rounded to 1.00 ms" in limit for limit in report["limits"])
 
 
 @pytest.mark.parametrize("inventory", [True, False], ids=["inventory", "no inventory"])
