@@ -115,6 +115,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def leave(code: int) -> NoReturn:
+    """Ends the process without taking its libraries apart, which takes as long as reading a small log. One that has
+    processes of its own waits for them.
+    """
+    import multiprocessing
+
+    if multiprocessing.active_children():
+        sys.exit(code)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = EXIT_DIAGNOSED
+    os._exit(code)
+
+
 def _diagnose(options: argparse.Namespace, work: Path) -> int:
     given = _given(options)
     if options.batch:
@@ -248,7 +264,7 @@ def _progress() -> AbstractContextManager[OnStage]:
         from diagnosis.model import ignore_progress
 
         return nullcontext(ignore_progress)
-    from diagnosis.terminal import Progress
+    from diagnosis.terminal_progress import Progress
 
     return Progress()
 
@@ -325,4 +341,4 @@ if __name__ == "__main__":
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # The search for cycles finds none in loaded modules, and would look at all of them again and again.
     gc.set_threshold(200_000, 50, 50)
-    sys.exit(main())
+    leave(main())

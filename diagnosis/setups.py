@@ -39,15 +39,17 @@ type _StatedFact = tuple[str, Fact]
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A row of ``setup.toml``, which explains the fields."""
+    """A row of ``setup.toml``, which explains the fields. Its patterns are compiled when a line or a
+    name is compared: compiling all takes longer than reading a small log.
+    """
 
     id: str
     category: str
     ratio: float
     says: str
-    pattern: re.Pattern[str] | None = None
-    fact: re.Pattern[str] | None = None
-    worse: re.Pattern[str] | None = None
+    pattern: str = ""
+    fact: str = ""
+    worse: str = ""
     falls: bool = False
     counts: bool = False
     below: float | None = None
@@ -72,9 +74,9 @@ def properties() -> tuple[Property, ...]:
             category=row["category"],
             ratio=float(row["ratio"]),
             says=row["says"],
-            pattern=re.compile(row["pattern"]) if "pattern" in row else None,
-            fact=re.compile(row["fact"], re.IGNORECASE) if "fact" in row else None,
-            worse=re.compile(row["worse"]) if "worse" in row else None,
+            pattern=row.get("pattern", ""),
+            fact=row.get("fact", ""),
+            worse=row.get("worse", ""),
             falls=row.get("falls", False),
             counts=row.get("counts", False),
             below=row.get("below"),
@@ -86,8 +88,8 @@ def properties() -> tuple[Property, ...]:
 def stated_in(line: str) -> Iterator[tuple[str, str]]:
     """Name and value of each property that a line of a log states. O(characters × properties)."""
     for row in properties():
-        if row.pattern is not None:
-            for found in row.pattern.finditer(line):
+        if row.pattern:
+            for found in re.finditer(row.pattern, line):
                 yield _full_name(row, found), found["value"].rstrip(_STOPS)
 
 
@@ -151,10 +153,16 @@ def _property_of(name: str) -> tuple[Property, str] | None:
     for row in properties():
         if name == row.id:
             return row, name
-        found = row.fact.fullmatch(name.removeprefix(f"{row.id} ")) if row.fact is not None else None
+        found = _fact_named(row, name)
         if found is not None:
             return row, _full_name(row, found)
     return None
+
+
+def _fact_named(row: Property, name: str) -> re.Match[str] | None:
+    """The match of a property with the name of a fact that a report states."""
+    own = name.removeprefix(f"{row.id} ")
+    return re.fullmatch(row.fact, own, re.IGNORECASE) if row.fact else None
 
 
 def _full_name(row: Property, found: re.Match[str]) -> str:
@@ -232,7 +240,7 @@ def _changed(row: Property, name: str, usual: Usual, before: str, job: str) -> R
 
 def _is_worse(row: Property, value: str, before: str) -> bool:
     """Whether a value is worse than that of a healthy job."""
-    if row.worse is not None and row.worse.search(value) and not row.worse.search(before):
+    if row.worse and re.search(row.worse, value) and not re.search(row.worse, before):
         return True
     now, then = number_of(value), number_of(before)
     return row.falls and now is not None and then is not None and now < then

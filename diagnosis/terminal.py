@@ -6,13 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
@@ -24,36 +20,6 @@ from diagnosis.plain import percent
 _MAX_EVENTS, _MAX_SUSPECTS, _MAX_LINES = 8, 6, 3
 _MAX_NOTES, _MAX_LEFT_OUT = 12, 5
 _MAX_TARGETS, _MAX_EVENT_CHARS = 5, 300
-
-
-class Progress:
-    """An ``OnStage`` that draws on standard error, only in a terminal."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if stage not in self._tasks:
-            self._tasks[stage] = self._bar.add_task(stage, total=max(total, 1))
-        self._bar.update(self._tasks[stage], completed=done, total=max(total, 1))
 
 
 class ShownShare(msgspec.Struct, frozen=True):

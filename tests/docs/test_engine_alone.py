@@ -21,13 +21,14 @@ SERVER_ONLY = (
     "triage",
 )
 #: what takes as long to load as all the rest and few diagnoses need
-SELDOM = ("sklearn", "pandas")
+SELDOM = ("sklearn", "pandas", "rich.progress")
 #: runs the engine's command line in a process in which those packages cannot be imported
 PROGRAM = f"""
-import runpy, sys
+import atexit, runpy, sys
+atexit.register(print, "taken apart", file=sys.stderr)
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {(*SERVER_ONLY, *SELDOM)!r}:
+        if {{name, name.partition(".")[0]}} & {{*{(*SERVER_ONLY, *SELDOM)!r}}}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 runpy.run_module("diagnosis", run_name="__main__", alter_sys=True)
@@ -46,6 +47,13 @@ def test_a_failed_job_is_diagnosed_where_django_is_not_installed() -> None:
     assert report["version"] == 2
     assert report["logs"]["is_failure"] is True
     assert report["logs"]["lines"]
+
+
+def test_the_command_ends_without_taking_its_libraries_apart() -> None:
+    done = diagnose("samples/sigkill_rank5.tar.gz")
+    assert done.returncode == 0
+    assert done.stdout.endswith("\n")
+    assert "taken apart" not in done.stderr
 
 
 def test_a_healthy_job_is_no_failure() -> None:

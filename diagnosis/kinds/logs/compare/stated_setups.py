@@ -20,7 +20,7 @@ def stated_setup(case: Case) -> tuple[tuple[str, Fact], ...]:
     """The set-up that each node of a case states, with the path. Reads a few lines of each writer
     and message. O(messages × properties + lines that state one).
     """
-    patterns = [row.pattern.pattern for row in setups.properties() if row.pattern is not None]
+    patterns = [row.pattern for row in setups.properties() if row.pattern]
     states_any = pl.any_horizontal(case.table.says(pattern) for pattern in patterns)
     masked = case.table.messages.filter(states_any)["masked"].to_list()
     if not masked:

@@ -57,7 +57,7 @@ def test_a_row_finds_its_examples_and_not_its_counter_examples(name: str, n: int
 def test_no_pattern_counts_the_letters_of_all_alphabets() -> None:
     """To compile 60 of them takes longer than to search a small log; polars forgets most patterns between two jobs."""
     patterns = [word.pattern for name, _, word in ROWS if name not in PYTHON]
-    patterns += [row.pattern.pattern for row in setups.properties() if row.pattern]
+    patterns += [row.pattern for row in setups.properties() if row.pattern]
     patterns += [rule.pattern for rule in builtin()]
     patterns += [quotations.HYPOTHESIS_WORDS, quotations.QUOTED_NAME, headers._HEADER, headers._AFTER_LABEL]
     assert [one for one in patterns if sum(map(int, COUNTED.findall(one))) > MAX_COUNTED] == []
