@@ -17,6 +17,8 @@ MAX_FACTS: Final = 100_000
 _MAX_NAME_CHARS: Final = 200
 _MAX_VALUE_CHARS: Final = 300
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}(?:\.[0-9]{1,9})?(?:[eE][-+]?[0-9]{1,3})?")
+#: Thousands between commas, as switches write their counters.
+_THOUSANDS: Final = re.compile(r"[-+]?[0-9]{1,3}(?:,[0-9]{3}){1,6}(?![0-9,])")
 _SEPARATORS: Final = re.compile(r"[\s_\-]+")
 
 
@@ -76,9 +78,11 @@ def _word(text: str) -> str:
 
 
 def number_of(value: str) -> float | None:
-    """The number at the beginning of a value ("400", "34 C", "97 %"); None for other text and infinite numbers."""
-    found = _NUMBER.match(value)
+    """The number at the beginning of a value ("400", "34 C", "97 %", "81,231"); None for other text
+    and infinite numbers.
+    """
+    found = _THOUSANDS.match(value) or _NUMBER.match(value)
     if found is None:
         return None
-    number = float(found[0])
+    number = float(found[0].replace(",", ""))
     return number if math.isfinite(number) else None

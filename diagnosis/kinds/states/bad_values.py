@@ -34,6 +34,7 @@ class FaultRow:
     ratio: float
     says: str
     judges_no: bool
+    part: re.Pattern[str]
 
     @property
     def has_limit(self) -> bool:
@@ -70,4 +71,5 @@ def _row(row: Mapping[str, Any]) -> FaultRow:
         ratio=float(row["ratio"]),
         says=row["says"],
         judges_no=row.get("judges_no", False),
+        part=re.compile(row.get("part", ""), re.IGNORECASE),
     )

@@ -80,7 +80,7 @@ def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
 
 def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]) -> str:
     """The category of a bad value; empty for a good one."""
-    if bad_values.says_no(fact.value) and not row.judges_no:
+    if not _is_judged(row, fact):
         return ""
     if row.reads == "rules":
         return _category_of_text(fact.value)
@@ -93,6 +93,12 @@ def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float])
     if row.value is not None and row.value.match(fact.value) is None:
         return ""
     return row.category
+
+
+def _is_judged(row: FaultRow, fact: Fact) -> bool:
+    """Whether a row says anything about such a part and such a value."""
+    is_of_part = row.part.search(fact.part) is not None
+    return is_of_part and (row.judges_no or not bad_values.says_no(fact.value))
 
 
 def _is_beyond(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]) -> bool:

@@ -49,9 +49,14 @@ _HOST_COLUMNS: Final = ("hostname", "host", "node")
 _TIME_COLUMN: Final = "timestamp"
 #: Where an object of Kubernetes states the node that it runs on.
 _NODE_OF_POD: Final = ("spec", "nodeName")
+#: Where a job of Slurm states the node that it lost.
+_LOST_NODE: Final = ("failed_node",)
 _NODE_OF_KIND: Final = {"Node": ("metadata", "name"), "Event": ("source", "host")}
 #: Names of keys by which an object of a JSON list is called.
-_NAME_KEYS: Final = ("name", "id", "gpu", "gpu_id", "entity_id", "device", "metadata.name")
+_NAME_KEYS: Final = (
+    *("name", "id", "gpu", "gpu_id", "entity_id", "device", "metadata.name"),
+    *("Name", "Id", "MemberId", "neuron_device_index"),
+)
 
 
 class Entry(NamedTuple):
@@ -362,7 +367,7 @@ def _node_of(value: Any) -> str:
     else.
     """
     path = _NODE_OF_KIND.get(str(value.get("kind")), _NODE_OF_POD)
-    return _at(value, path)
+    return _at(value, path) or _at(value, _LOST_NODE)
 
 
 def _name_of(value: Any) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from diagnosis import ParseHints, parse, pipeline
-from diagnosis.evidence import Result
+from diagnosis.evidence import Result, number_of
 from diagnosis.kinds import states
 from diagnosis.kinds.kind_table import kind_of
 from diagnosis.kinds.states import bad_values, formats, judgement, report_sections, shapes
@@ -398,3 +398,21 @@ CARD = """Sun Mar  1 09:11:02 2026
 )
 def test_the_plain_table_of_gpus_is_judged_by_its_cells(cell: str, category: str) -> None:
     assert [result.outcome.adds for result in results(CARD.format(cell))] == ([category] if category else [])
+
+
+def test_a_job_that_ran_out_of_memory_with_exit_code_0_did_not_complete() -> None:
+    text = "Job ID: 7\nCluster: hpc\nState: OUT_OF_MEMORY (exit code 0)\nMemory Efficiency: 100.00% of 2.00 TB\n"
+    (found,) = results(text)
+    assert found.outcome.adds == "hardware.host.oom"
+
+
+def test_a_counter_with_commas_is_one_number() -> None:
+    assert number_of("81,231") == 81_231.0
+    assert number_of("1,2") == 1.0
+
+
+def test_a_lost_node_of_a_job_is_named_by_the_scheduler() -> None:
+    job = {"job_id": 7, "job_state": ["NODE_FAIL"], "nodes": "gpu-[11-14]", "failed_node": "gpu-14"}
+    text = json.dumps({"meta": {"plugin": {"type": "openapi/slurmctld"}}, "jobs": [job]})
+    (found,) = results(text, "job.json")
+    assert (found.target, found.outcome.adds) == ("gpu-14", "hardware.host.lost")
