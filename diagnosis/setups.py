@@ -196,7 +196,7 @@ def _differences(row: Property, name: str, own: Mapping[str, list[_StatedFact]])
         return
     odd = [node for node, value in values.items() if value != usual.value]
     for node in odd[: LIMITS.shown]:
-        told = f"{name} {values[node]}; {usual.votes} of {usual.nodes} nodes: {usual.value}"
+        told = f"{name} {values[node]}, but {usual.value} on {usual.votes} of {usual.nodes} nodes"
         yield _located(_result(row, row.says, row.ratio, told, node), own[node][0])
 
 
@@ -217,7 +217,7 @@ def _far_below(row: Property, name: str, own: Mapping[str, list[_StatedFact]]) -
     usual = median(least.values())
     odd = [node for node, number in least.items() if number < (row.below or 0.0) * usual]
     for node in odd[: LIMITS.shown]:
-        told = f"{name} {least[node]:g}; the middle one of {len(least)} nodes: {usual:g}"
+        told = f"{name} {least[node]:g}, but {usual:g} on the middle one of {len(least)} nodes"
         yield _located(_result(row, row.says, row.ratio, told, node), own[node][0])
 
 
@@ -234,7 +234,7 @@ def _changed(row: Property, name: str, usual: Usual, before: str, job: str) -> R
     says = f"all nodes have {how} {name} than the last healthy job"
     if usual.votes < usual.nodes:
         says = says.replace("all nodes", "most nodes", 1)
-    told = f"{name} {usual.value}; healthy job {job}: {before}"
+    told = f"{name} {usual.value}, but {before} in the healthy job {job}"
     return _result(row, says, row.ratio if is_worse else 1.0, told)
 
 
@@ -264,7 +264,8 @@ def _result(row: Property, says: str, ratio: float, words: str, node: str = "") 
     is_finding = ratio != 1.0
     categories = {row.category: ratio} if is_finding else {}
     outcome = Outcome(f"setup-{row.id}", says, ratio, categories=categories, adds=row.category if is_finding else "")
-    check = Check(SETUP_CHECK, "Set-up of the nodes", "", "", 0.0, "node", (), (), (outcome,))
+    title = "Set-up of the nodes"
+    check = Check(SETUP_CHECK, title, "", "", 0.0, "node", (), (), (outcome,), finding="setup")
     return Result(check, outcome, "", 0, words[: LIMITS.chars], node)
 
 

@@ -38,7 +38,8 @@ _SAYS: Final = {
 _ORDER: Final = ("work", "rate", "wait")
 #: What each rank does alike, the first one too.
 _COMPUTES: Final = re.compile(r"fwd|bwd|forward|backward|comput|gemm|matmul|kernel|step|iter")
-_CHECK: Final = Check("unevenness", "Ranks compared in the same step", "", "", 0.0, "node", (), (), ())
+_TITLE: Final = "Ranks compared in the same step"
+_CHECK: Final = Check("unevenness", _TITLE, "", "", 0.0, "node", (), (), (), finding="slow_place")
 
 type _Floats = npt.NDArray[np.float64]
 type _Flags = npt.NDArray[np.bool_]
@@ -244,7 +245,8 @@ def _results(slow: Mapping[int, Stretch], table: Table, sense: str) -> Iterator[
         is_start = stretch.first == 0 and stretch.last < THRESHOLDS.start * table.values.shape[1]
         if is_start:
             words = _words(table, numbers[0], stretch, parts)
-            yield _remark("warm-up", f"it warms up, it is slow in its first steps only ({words})", (kind, name))
+            says = f"warms up and is slow in its first steps only: {words}"
+            yield _remark("warm-up", says, (kind, name))
             continue
         spans.append((stretch.first, stretch.last, name))
         yield _result(table, numbers[0], sense, stretch, (kind, name), parts)

@@ -117,16 +117,20 @@ def of_alarms(hints: JobHints) -> list[Finding]:
 
 def of_checks(results: Iterable[Result]) -> list[Finding]:
     """The results of checks with their machines."""
-    return [
-        Finding(
-            "check",
-            "check",
-            r.sentence,
-            places=(Place(r.kind, r.target),) if r.target else (),
-            evidence=(Reference(r.path, r.line),),
-        )
-        for r in list(results)[:MAX_FINDINGS]
-    ]
+    return [_checked(result) for result in list(results)[:MAX_FINDINGS]]
+
+
+def _checked(result: Result) -> Finding:
+    """One result. What changes no probability is a check that was run, also a comparison."""
+    is_remark = result.outcome.ratio == 1.0
+    return Finding(
+        "check",
+        "check" if is_remark else result.check.finding,
+        result.sentence,
+        places=(Place(result.kind, result.target),) if result.target else (),
+        category=result.outcome.adds,
+        evidence=(Reference(result.path, result.line),),
+    )
 
 
 def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:

@@ -32,8 +32,8 @@ _ALARM_SENTENCES: Final = {
     "retries": "The running job retries more and more.",
     "disk": "The running job fills a file system.",
 }
-#: What comes before the broken part of a job that works all the same, by its outcome.
-_BEGIN_BESIDE_FAULT: Final = {"succeeded": "The job completed, but ", "running": "The job is running, but "}
+#: What follows the broken part of a job that works all the same, by its outcome.
+_END_BESIDE_FAULT: Final = {"succeeded": " The job completed.", "running": " The job is running."}
 KIND_WORDS: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
 
 
@@ -77,12 +77,8 @@ def _seconds(since: float, until: float) -> str:
 
 
 def _fault_beside_job(known: Situation, fault: Sequence[Fault]) -> str:
-    """A job that runs or completed beside a broken part."""
-    first = known.faults_shown[0]
-    begin = _BEGIN_BESIDE_FAULT.get(known.outcome, "")
-    if begin and not first.target:
-        return f"{begin}{first.headline[:1].lower()}{first.headline[1:]}"
-    return begin + first.headline
+    """The broken part, then how the job went beside it."""
+    return known.faults_shown[0].headline + _END_BESIDE_FAULT.get(known.outcome, "")
 
 
 def _reports_sentence(known: Situation, fault: Sequence[Fault]) -> str:

@@ -33,10 +33,22 @@ def update_suspects(suspects: Iterable[Suspect], results: Sequence[Result]) -> t
     switch or link is divided among the others in proportion to their own. O(suspects × results).
     """
     rows = {(suspect.kind, suspect.entity): suspect for suspect in suspects}
-    for result in results:
+    for result in _counted_once(results):
         if result.target and result.outcome.ratio != 1.0:
             _update(rows, result)
     return tuple(sorted(rows.values(), key=lambda row: (-round(row.score, 6), row.kind, row.entity)))
+
+
+def _counted_once(results: Sequence[Result]) -> list[Result]:
+    """The results without comparisons of a place that a stronger one repeats: the versions of one
+    image differ together, so that they are no independent evidence.
+    """
+    strongest_first = sorted(results, key=lambda result: -result.outcome.ratio)
+    counted: dict[tuple[str, str, str], Result] = {}
+    for result in strongest_first:
+        counted.setdefault((result.check.id, result.target, result.outcome.adds), result)
+    kept = list(counted.values())
+    return [result for result in results if not result.check.is_comparison or result in kept]
 
 
 def _update(rows: dict[tuple[str, str], Suspect], result: Result) -> None:
@@ -81,7 +93,7 @@ def update_categories(rows: Sequence[tuple[str, float]], results: Sequence[Resul
     weights = {name: p for name, p in rows if name != taxonomy.UNKNOWN}
     rest = max(1.0 - sum(weights.values()), THRESHOLDS.prior)
     is_changed = False
-    for result in _telling(results):
+    for result in _telling(_counted_once(results)):
         for head, ratio in result.outcome.categories.items():
             matching = _matching(weights, head)
             if not matching and ratio > 1.0:

@@ -43,7 +43,7 @@ evidence.
 
 from diagnosis.evidence.accused import Suspect
 from diagnosis.evidence.check_results import SETUP_CHECK, Check, Outcome, Result
-from diagnosis.evidence.claims import FINDING_KINDS, Finding, Reference
+from diagnosis.evidence.claims import COURSE_KINDS, FINDING_KINDS, Finding, Reference
 from diagnosis.evidence.decoding import decode
 from diagnosis.evidence.facts import MAX_FACTS, NO_FACTS, Fact, FactSummary, number_of
 from diagnosis.evidence.flow_findings import FlowFinding, FlowJob, Interval, SilentMember, SlowFinding
@@ -52,6 +52,7 @@ from diagnosis.evidence.place_names import PLACE_KINDS, Place
 from diagnosis.evidence.stack_findings import StackFinding, StackGroup
 
 __all__ = [
+    "COURSE_KINDS",
     "FINDING_KINDS",
     "MAX_FACTS",
     "MAX_VALUES",

@@ -50,6 +50,12 @@ class Check:
     counter: str = ""
     link_command: str = ""
     link_cost: str = ""
+    #: the ``what`` of its findings; not "check" where places are compared and no tool is quoted
+    finding: str = "check"
+
+    @property
+    def is_comparison(self) -> bool:
+        return self.finding != "check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +94,23 @@ class Result:
     def headline(self) -> str:
         """The result as the answer: who, what, and the words that show it."""
         says = self.outcome.says
+        if self.check.is_comparison:
+            return self.sentence
         who = f"{self.target}: {says}" if self.target else f"{says[:1].upper()}{says[1:]}"
         return f"{who} ({self.check.title}: “{self.words}”)." if self.words else f"{who} ({self.check.title})."
 
     @property
     def sentence(self) -> str:
         """The result in words."""
+        if self.check.is_comparison:
+            return self._compared
         where = f" on {self.target}" if self.target else ""
         quoted = f": “{self.words}”" if self.words else ""
         return f"{self.check.title}{where}: {self.outcome.says}{quoted}."
+
+    @property
+    def _compared(self) -> str:
+        """Who differs, in what, and both values."""
+        says = self.outcome.says
+        who = f"{self.target} {says}" if self.target else f"{says[:1].upper()}{says[1:]}"
+        return f"{who} ({self.words})." if self.words else f"{who}."

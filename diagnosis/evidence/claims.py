@@ -18,11 +18,17 @@ FINDING_KINDS: Final = (
     "flows_ceased",
     "stacks",
     "check",
+    "setup",
+    "slow_place",
     "consequence",
     "teardown",
     "outcome",
     "restart",
 )
+
+
+#: Those that say how the job went, not what is wrong with it.
+COURSE_KINDS: Final = frozenset({"progress", "outcome", "restart"})
 
 
 class Reference(msgspec.Struct, frozen=True):

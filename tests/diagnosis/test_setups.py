@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from diagnosis import setups
-from diagnosis.evidence import Fact, Place
+from diagnosis.conclusion import weigh
+from diagnosis.evidence import Fact, Place, Suspect
 from diagnosis.kinds.logs.compare import stated_setups
 from tests.diagnosis.cases import case_of_files
 
@@ -97,8 +98,8 @@ def test_an_environment_variable_is_one_property_in_a_line_and_in_a_report() -> 
     ]
     words = [result.words for result in setups.compare_nodes(found)]
     assert words == [
-        "environment variable NCCL_DEBUG INFO; 2 of 3 nodes: WARN",
-        "environment variable NCCL_IB_DISABLE 1; 2 of 3 nodes: 0",
+        "environment variable NCCL_DEBUG INFO, but WARN on 2 of 3 nodes",
+        "environment variable NCCL_IB_DISABLE 1, but 0 on 2 of 3 nodes",
     ]
 
 
@@ -121,7 +122,7 @@ def changes(found: list[tuple[str, Fact]], **healthy: str) -> list[tuple[str, bo
 
 
 def test_all_nodes_alike_but_worse_than_the_last_healthy_job_are_a_finding() -> None:
-    said = "network of NCCL Socket; healthy job job-7: IB"
+    said = "network of NCCL Socket, but IB in the healthy job job-7"
     assert changes(SOCKETS, network_of_NCCL="IB") == [(said, True)]
     assert changes(facts("port rate", gpu_1="200", gpu_2="200"), port_rate="400")[0][1]
 
@@ -139,3 +140,20 @@ ROWS = tomllib.loads(resources.files("diagnosis.knowledge").joinpath("setup.toml
 def test_a_property_tells_its_example_from_its_counter_example(row: dict[str, str]) -> None:
     assert re.search(row["pattern"], row["example"])["value"]
     assert not re.search(row["pattern"], row["counter"])
+
+
+def test_a_difference_says_who_and_both_values() -> None:
+    (found,) = setups.compare_nodes(facts("network of NCCL", gpu_1="IB", gpu_2="Socket", gpu_3="IB"))
+    assert found.sentence == (
+        "gpu-2 uses another network than the other nodes (network of NCCL Socket, but IB on 2 of 3 nodes)."
+    )
+
+
+def test_versions_that_differ_together_are_one_piece_of_evidence() -> None:
+    versions = facts("NCCL version", gpu_1="2.27.5", gpu_2="2.21.5", gpu_3="2.27.5")
+    one = setups.compare_nodes(versions)
+    both = setups.compare_nodes([*versions, *facts("driver version", gpu_1="570.1", gpu_2="535.1", gpu_3="570.1")])
+    assert len(both) == 2
+    nobody = [Suspect("gpu-1", "node", 0.1)]
+    assert weigh.update_suspects(nobody, both)[0].score == weigh.update_suspects(nobody, one)[0].score
+    assert weigh.update_categories([], both) == weigh.update_categories([], one)

@@ -112,7 +112,7 @@ def test_a_stage_of_a_pipeline_with_more_work_is_no_slow_machine() -> None:
     work = numbered("work", EVEN_60 | {6: [1400.0] * 60, 7: [1400.0] * 60}, "forward")
     stages = numbered("stage", {rank: [float(rank // 2)] * 60 for rank in range(8)}, "pp_rank")
     assert "takes longer" in sentences(work)
-    assert "one stage of the pipeline (3)" in sentences(work, stages)
+    assert "One stage of the pipeline (3)" in sentences(work, stages)
     assert "takes longer" not in sentences(work, stages)
 
 
@@ -124,7 +124,7 @@ def test_work_that_changes_hands_in_each_step_is_said_and_accuses_nobody() -> No
 
 def test_a_place_that_is_slow_in_its_first_steps_only_warms_up() -> None:
     cold = EVEN_60 | {5: [9000.0, 7000.0, 5000.0, 4000.0, 3000.0, 2000.0] + [900.0] * 54}
-    assert "it warms up" in sentences(numbered("work", cold))
+    assert "warms up" in sentences(numbered("work", cold))
     assert told(numbered("work", cold)) == [("gpu-1", "")]
 
 
