@@ -49,7 +49,7 @@ def advise(evidence: AdviceEvidence, ladder: Ladder | None = None) -> Advice:
         commands=commands,
         cost=_cost(fired, targets, known),
         because=because,
-        next=fired.next,
+        next=_fill(fired.next, facts),
         source=fired.source,
         nearly=[_nearly(rule, lacking) for rule, lacking in near[:MAX_LISTED]],
         would_decide=list(dict.fromkeys(decide))[:MAX_LISTED],
@@ -108,7 +108,9 @@ def _fill(text: str, facts: Facts) -> str:
         if isinstance(value, (list, tuple)):
             shown = ", ".join(str(v) for v in value[: LIMITS.shown])
             return shown + (f" and {len(value) - LIMITS.shown} more" if len(value) > LIMITS.shown else "") or "none"
-        return str(value).replace("_", " ") or "unknown"
+        is_sentence = " " in str(value)
+        words = str(value) if is_sentence else str(value).replace("_", " ")
+        return words or "unknown"
 
     filled = re.sub(r"\{(\w+)\}", said, text)
     is_name = any(letter.isdigit() for letter in filled.partition(" ")[0])  # name of a machine: unchanged
@@ -163,5 +165,6 @@ def _cost(rule: Rule, targets: Sequence[str], known: Known) -> AdviceCost:
         "replay": "Two replays of the job on all its machines.",
         "fix_input": "One restart after the correction.",
         "fix_code": "One restart after the correction.",
+        "fix_setup": "One restart after the correction.",
     }.get(rule.action, "Nothing but a look.")
     return AdviceCost(machines, machines * known.job.gpus_per_node or None, healthy, text)

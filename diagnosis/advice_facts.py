@@ -151,6 +151,21 @@ class Known:
         title = tree.get(self.answer.id).title if self.answer.id in tree else ""
         return title or self.answer.subcategory
 
+    @property
+    def category_advice(self) -> str:
+        """What the taxonomy advises for the category."""
+        tree = taxonomy.load()
+        advice = tree.get(self.answer.id).advice if self.answer.id in tree else ""
+        return advice or "Correct what the evidence names, then restart."
+
+    @property
+    def setup(self) -> str:
+        """The first difference of set-up that is of the answer's category; empty without one."""
+        links = self.conclusion.chain if self.conclusion is not None else ()
+        of_setup = [link for link in links if link.what == "setup"]
+        texts = [link.text for link in of_setup if link.category == self.answer.id]
+        return next(iter(texts), "")
+
     @cached_property
     def accused(self) -> Sequence[Suspect]:
         """The accused of the conclusion; in a report without one, the fused suspects."""
@@ -209,10 +224,10 @@ class Known:
 
     @property
     def is_mismatch(self) -> bool:
-        """A clean split in two, or Flight Recorder reports it. Several odd groups are a chain of waits, which a machine
-        may cause.
+        """A clean split in two, or Flight Recorder or the category says so. Several odd groups are
+        a chain of waits, which a machine may cause.
         """
-        if self.stacks.collectives.mismatched:
+        if self.stacks.collectives.mismatched or self.answer.subcategory == "collective_mismatch":
             return True
         odd = [group for group in self.stacks.groups if not group.is_dominant]
         return self.stacks.rule == "mismatch" and len(odd) == 1
@@ -276,6 +291,9 @@ TABLE: Final[dict[str, Callable[[Known], FactValue]]] = {
     "category": lambda k: k.answer.category,
     "subcategory": lambda k: k.answer.subcategory,
     "cause": lambda k: k.cause,
+    "category_advice": lambda k: k.category_advice,
+    "is_setup": lambda k: k.setup != "",
+    "setup": lambda k: k.setup,
     "is_cause_known": lambda k: k.answer.subcategory not in ("", "unknown"),
     "confidence": lambda k: k.answer.confidence,
     "is_machine_event": lambda k: k.is_of("machine_events"),

@@ -16,6 +16,7 @@ ACTIONS = {
     "replay": "Dual-phase replay",
     "fix_input": "Correct the input",
     "fix_code": "Correct the code",
+    "fix_setup": "Make the set-ups equal",
     "resubmit": "Resubmit",
     "collect": "Collect more evidence",
     "ask_human": "A person decides",

@@ -17,7 +17,16 @@ from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
 from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentence import sentence
-from diagnosis.evidence import NO_FACTS, FactSummary, Finding, FlowFinding, Result, StackFinding, Suspect
+from diagnosis.evidence import (
+    COURSE_KINDS,
+    NO_FACTS,
+    FactSummary,
+    Finding,
+    FlowFinding,
+    Result,
+    StackFinding,
+    Suspect,
+)
 from diagnosis.model import JobHints
 from diagnosis.result import NO_LOGS, LogDiagnosis
 
@@ -170,23 +179,31 @@ def _covered_s(parts: Sequence[tuple[float, float]], begin: float, end: float) -
 
 def _moment(name: str, why: str, situation: Situation, chain: Sequence[Finding]) -> Moment | None:
     """The start of the failure, the source of that time, the stage and the iteration."""
-    logs = situation.logs
-    slow = situation.slowdowns
-    is_degraded = name == "degraded"
     if name in ("healthy", "running", "unknown"):
         return None
-    if is_degraded and slow:
+    if name == "degraded":
+        return _start_of_degradation(why, situation, chain)
+    at, how = _beginning(chain)
+    return Moment(at, None, situation.logs.stage, situation.logs.iteration, how, why)
+
+
+def _start_of_degradation(why: str, situation: Situation, chain: Sequence[Finding]) -> Moment:
+    """The first slow step, the first iteration that learns nothing, else the first finding of what
+    is wrong: the last progress is the end of the evidence, not the beginning of what is wrong.
+    """
+    logs, slow = situation.logs, situation.slowdowns
+    if slow:
         first = min(slow, key=lambda s: (s.at is None, s.at or 0.0, s.steps))
         until = first.until if first.is_over else None
         stage = logs.stage or "training"
         return Moment(first.at, until, stage, first.steps[0], "the first slow step", why)
     since = situation.learns_nothing_since
-    if is_degraded and since is not None:
+    if since is not None:
         at = logs.timeline.time_of(since)
         how = "the first iteration that shows it"
         return Moment(at, None, "training", since, how, why)
-    at, how = _beginning(chain)
-    return Moment(at, None, logs.stage, logs.iteration, how, why)
+    at, how = _beginning([finding for finding in chain if finding.what not in COURSE_KINDS])
+    return Moment(at, None, None, None, how, why)
 
 
 def _beginning(chain: Sequence[Finding]) -> tuple[float | None, str]:

@@ -140,10 +140,12 @@ class NamedFault(msgspec.Struct, frozen=True):
 
 
 class ChainLink(msgspec.Struct, frozen=True):
-    """The source and the kind of one finding of the chain."""
+    """What advice reads of one finding of the chain."""
 
     source: str = ""
     what: str = ""
+    category: str | None = None
+    text: str = ""
 
 
 class SlowStretch(msgspec.Struct, frozen=True):
@@ -165,6 +167,10 @@ class Answer(msgspec.Struct, frozen=True):
     slowdowns: tuple[SlowStretch, ...] = ()
 
 
+#: Findings that say that something is slow.
+_SLOW: Final = frozenset({"slow", "slow_place"})
+
+
 def symptom_of(answer: Answer, otherwise: str) -> str:
     """The symptom that a conclusion implies; ``otherwise`` if it implies none.
 
@@ -178,7 +184,7 @@ def symptom_of(answer: Answer, otherwise: str) -> str:
     if answer.condition != "degraded":
         return otherwise
     sources = {link.source for link in answer.chain}
-    is_slow = bool(answer.slowdowns) or "slow" in {link.what for link in answer.chain}
+    is_slow = bool(answer.slowdowns) or not _SLOW.isdisjoint(link.what for link in answer.chain)
     if is_slow or sources.isdisjoint(("watch", "check")):
         return "slow"
     return otherwise or "none"

@@ -304,3 +304,32 @@ def test_a_sentence_that_begins_with_a_machine_keeps_its_name():
     filled = advice._fill("{culprit_nodes} is suspected.", {"culprit_nodes": ["gpu-node-02"]})
     assert filled == "gpu-node-02 is suspected."
     assert advice._fill("{scope} is suspected.", {"scope": "one node"}) == "One node is suspected."
+
+
+def test_nodes_that_are_set_up_otherwise_are_made_equal_and_not_tested():
+    text = "gpu-2 uses another network than the other nodes (network of NCCL Socket, but IB on 3 of 4 nodes)."
+    differs = {"source": "check", "what": "setup", "category": "performance.network", "text": text}
+    answer = {
+        "condition": "degraded",
+        "id": "performance.network",
+        "category": "performance",
+        "subcategory": "slow_network",
+        "confidence": 0.5,
+        "fault": [{"kind": "node", "name": "gpu-2", "p": 0.51}],
+        "chain": [differs],
+    }
+    got = advise({"conclusion": answer})
+    assert (got["rule"], got["action"], got["targets"]) == ("fix.setup", "fix_setup", ["gpu-2"])
+    assert got["because"] == [text]
+    of_other_cause = advise({"conclusion": {**answer, "chain": [{**differs, "category": "user.environment"}]}})
+    assert of_other_cause["rule"] != "fix.setup"
+
+
+def test_ranks_that_entered_different_collectives_are_a_matter_of_code_also_if_only_logs_say_so():
+    got = advise({"logs": logs(category="framework", subcategory="collective_mismatch", confidence=0.84)})
+    assert got["rule"] == "rollback.collective_mismatch"
+
+
+def test_a_wrong_input_is_corrected_as_its_own_category_says():
+    got = advise({"logs": logs(id="user.config.argument", category="user", subcategory="bad_argument")})
+    assert got["next"].startswith("Fix the command line")

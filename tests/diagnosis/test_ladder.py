@@ -13,7 +13,7 @@ def test_every_rule_names_known_facts_checks_and_placeholders():
     assert len({r.id for r in rungs.rules}) == len(rungs.rules)
     for rule in rungs.rules:
         assert rule.targets in {"", *ladder.FACTS}
-        assert set(re.findall(r"\{(\w+)\}", rule.why)) <= set(ladder.FACTS)
+        assert set(re.findall(r"\{(\w+)\}", rule.why + rule.next)) <= set(ladder.FACTS)
         assert set(rule.checks) <= set(rungs.checks)
         assert rule.source
     assert set(advice_facts.TABLE) == set(ladder.FACTS)

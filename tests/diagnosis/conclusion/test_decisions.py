@@ -222,6 +222,7 @@ def test_slow_machines_count_within_the_stretches_that_are_reported(
 
 ROOT = Finding("logs", "root", "Xid 79", at=100.0)
 BEAT = Finding("logs", "progress", "Last progress", at=90.0)
+ODD = Finding("watch", "slow", "It became slow", at=95.0)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +241,9 @@ BEAT = Finding("logs", "progress", "Last progress", at=90.0)
         ("degraded", replace(ENDED, stage="evaluation"),
          (replace(STRETCH, at=None), replace(STRETCH, is_over=False)), (),
          (100.0, None, "evaluation", 3, "the first slow step")),
-        ("degraded", FAILED, (), (ROOT,), (100.0, None, "training", 12, "the first line of the cause")),
+        ("degraded", FAILED, (), (ROOT,), (100.0, None, None, None, "the first line of the cause")),
+        ("degraded", FAILED, (), (BEAT, ODD), (95.0, None, None, None, "the first dated finding")),
+        ("degraded", FAILED, (), (BEAT,), (None, None, None, None, "the first dated finding")),
     ],
 )  # fmt: skip
 def test_the_moment_is_that_of_the_first_slow_step_the_cause_or_the_last_progress(
