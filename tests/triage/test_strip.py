@@ -344,3 +344,19 @@ def test_a_long_bar_says_what_was_slow_and_for_how_long_nothing_moved():
     labels = [mark.label for mark in strip(slow, cause, short, found("outcome", T0 + 10)).marks]
     longer = ["step 3 took 2.00 times as long", "steps 20 to 30 took 6.41 times as long"]
     assert sorted(labels) == ["outcome text", "slow communication", *longer]
+
+
+@pytest.mark.django_db
+def test_what_no_log_line_shows_is_shown_by_the_line_of_its_finding(client, ada):
+    evidence = [{"file": "gpu-2.log", "line": 14}]
+    differs = found("setup", None, "gpu-2", source="check", evidence=evidence)
+    report = told(found("progress", T0), differs, condition="degraded", id="performance.network")
+    report["logs"] |= {"is_failure": False, "events": []}
+    attempt = make_attempt(job=make_job("odd"))
+    diagnosis_store(attempt=attempt, revision=1, report=report)
+    page = page_text(client.get(f"/incidents/{attempt.incidents.get().pk}/"))
+    shown = page.partition("Shown by</dt>")[2].partition("</dd>")[0]
+    assert "setup text" in shown
+    assert 'href="/jobs/odd/logs/0/gpu-2.log?line=14#L14"' in shown
+    assert 'href="/jobs/odd/facts/?attempt=0">compare all nodes' in shown
+    assert "beyond the usual time" not in page, "no step shows what it costs"

@@ -192,10 +192,12 @@ def lost_gpu_hours_of(report: dict[str, Any]) -> float | None:
 
 def _lost_s(report: dict[str, Any], logs: dict[str, Any]) -> float | None:
     """Seconds between the last progress (or the start, without progress) and the end of the attempt; for a degraded job
-    the time beyond normal.
+    the time beyond normal, None if no step shows any.
     """
     if slow := _slowdowns(report):
         return float(sum(row["lost_s"] for row in slow))
+    if (report.get("conclusion") or {}).get("condition") == "degraded":
+        return None  # it goes on, and no step shows what it costs
     timeline = logs.get("timeline") or {}
     start, end = timeline.get("t0"), timeline.get("t1")
     if start is None or end is None:

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from diagnosis import taxonomy
+from diagnosis.evidence import COURSE_KINDS
 from ingest.models import DEMONSTRATION
 from triage.domain import standing
 from triage.domain.finding_facts import FindingFacts, findings_of
@@ -26,6 +27,7 @@ from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import cached_result, updated_result
 from triage.selectors.routes import latest_ticket
 from triage.selectors.strip import Strip, strip_of
+from triage.selectors.strip_entries import Entry
 
 MAX_SIMILAR = 10
 #: evidence shown before the fold
@@ -155,6 +157,19 @@ class IncidentView:
     def key_finding(self) -> FindingFacts | None:
         """The most informative event: the first root, else the first symptom that is not teardown."""
         return next((row for row in self.findings if row.role != "teardown"), None)
+
+    @property
+    def shown_entries(self) -> list[Entry]:
+        """What shows it if no line of the logs does: the first findings of what is wrong."""
+        if self.key_finding is not None or self.strip is None:
+            return []
+        telling = [row for row in self.strip.rows if row.what not in {*COURSE_KINDS, "teardown"}]
+        return telling[:MAIN_REASONS]
+
+    @property
+    def said_reasons(self) -> set[str]:
+        """What is written beside the suspects already."""
+        return set(itertools.chain.from_iterable(one.row.reasons for one in self.suspects))
 
     @property
     def further_findings(self) -> list[FindingFacts]:

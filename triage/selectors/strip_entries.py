@@ -38,6 +38,8 @@ _NAMES: Final = {
     "flows_ceased": "flows ceased",
     "stacks": "stacks taken",
     "check": "check run",
+    "setup": "another set-up",
+    "slow_place": "slower than the others",
     "outcome": "end",
 }
 
@@ -83,6 +85,11 @@ class Entry:
         if self.at is None or self.until is None or self.what == "progress":
             return None
         return self.until - self.at if self.until - self.at >= MIN_DURATION_S else None
+
+    @property
+    def is_line(self) -> bool:
+        """Whether one line of a file shows it, not a page of flows or stacks."""
+        return self.evidence is not None and self.source not in ("flows", "stacks")
 
     @property
     def name(self) -> str:
