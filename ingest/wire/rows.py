@@ -13,6 +13,7 @@ from hashlib import blake2b
 from operator import le
 from typing import Final, NamedTuple
 
+from diagnosis import log_lines
 from diagnosis.kinds.logs.read.structured import headed, stamp_of
 from ingest.refusals import Refused
 
@@ -24,7 +25,7 @@ DIGEST_BYTES: Final = 8
 #: forms of a file's lines: as they were sent, or with the record's time before lines without one
 PLAIN, STAMPED = "plain", "stamped"
 #: a time of day near the beginning of a line
-_CLOCK = re.compile(rb"\d\d?:\d\d:\d\d")
+_CLOCK = re.compile(log_lines.CLOCK.encode())
 _HEAD_BYTES = 100
 _DAY_NS = 86_400 * 10**9
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
+from diagnosis import log_lines
 from diagnosis.evidence.check_results import Check, Result
 from diagnosis.kinds.checks.check_table import load
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
@@ -24,7 +25,6 @@ SIGN_LINES: Final = 12
 MIN_LOG_SHARE: Final = 0.2
 #: Maximum number of results of one job.
 MAX_RESULTS: Final = 256
-_CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 _READ_KINDS: Final = (*LOG_KINDS, Kind.STATE, Kind.OTHER)
 #: Lines that name the machine: a prompt, a hostname, a launcher's prefix.
 _HOST_PATTERNS: Final = (
@@ -36,7 +36,7 @@ _HOST_PATTERNS: Final = (
 def recognise_output(text: str, path: str = "") -> Result | None:
     """The result in a text that is the output of a check; None for any other text. Linear."""
     signed = _signed_checks(text)
-    if not signed or _is_log(text):
+    if not signed or log_lines.are_timed(text.splitlines(), MIN_LOG_SHARE):
         return None
     results = (_result_of(check, text, path) for check in signed)
     return next(filter(None, results), None)
@@ -102,12 +102,6 @@ def _target_of(result: Result, known: Collection[str]) -> str:
 def _beginning(text: str) -> str:
     lines = filter(str.strip, text[:HEAD_BYTES].splitlines())
     return "\n".join(itertools.islice(lines, SIGN_LINES))
-
-
-def _is_log(text: str) -> bool:
-    lines = list(filter(str.strip, text.splitlines()))
-    timed = filter(_CLOCK.search, lines)
-    return sum(1 for _ in timed) > max(3.0, MIN_LOG_SHARE * len(lines))
 
 
 def _host(text: str) -> str:

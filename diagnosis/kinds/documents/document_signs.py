@@ -11,6 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from diagnosis import log_lines
+
 #: Characters at the beginning of a text in which the signs of its form must occur.
 SIGN_CHARS: Final = 4_096
 #: Lines that are compared with the pattern of a form's lines.
@@ -19,9 +21,7 @@ _MIN_LINES: Final = 3
 #: What only a report of events holds: a line that begins with a time or a rank, a traceback, a
 #: library's note.
 _EVENT: Final = re.compile(
-    r"(?m)^[^\w\n]{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[T ,]\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d"
-    r"|\d\d:\d\d:\d\d|\d{1,8}\.\d{3,6}\] |[IWEF]\d{4} \d\d:\d\d:\d\d|rank ?\d)"
-    r"|^Traceback \(most recent call last\)|\bNCCL (?:INFO|WARN) "
+    rf"(?m)^(?:{log_lines.LINE_BEGIN}|[^\w\n]{{0,3}}{log_lines.CLOCK}|{log_lines.TRACEBACK})|{log_lines.NCCL_NOTE}"
 )
 
 

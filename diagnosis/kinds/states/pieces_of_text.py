@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
+from diagnosis import log_lines
 from diagnosis.kinds.states.formats import Format, format_of
 
 #: Shapes whose rows may begin with a time.
@@ -28,8 +29,7 @@ MAX_PIECES: Final = 6_000
 #: The first of lines that report an event: a time, a traceback, an exception, a line of a library
 #: or a scheduler.
 _EVENT: Final = re.compile(
-    r"(?m)^(?:[^\w\n]{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[T ,]\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d"
-    r"|\d{1,8}\.\d{3,6}\] |[IWEF]\d{4} \d\d:\d\d:\d\d|rank ?\d)|Traceback \(most recent call last\)"
+    rf"(?m)^(?:{log_lines.LINE_BEGIN}|{log_lines.TRACEBACK}"
     r"|\S{1,80}:\d{1,8}:\d{1,8} \[\d{1,3}\] |(?:srun|slurmstepd): |(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}Error: "
     r"|Unable to determine the device handle|Events:[ \t]{0,20}\n)"
 )

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
+from diagnosis import log_lines
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
 from diagnosis.kinds.states.formats import Format, Series, format_of, load
@@ -22,14 +23,11 @@ from diagnosis.plain import counted
 MAX_BYTES: Final = 64 << 20
 #: Bytes that decide whether a file is a report.
 _HEAD_BYTES: Final = 64 << 10
-#: Lines with a time of day: a text of which so many lines have one is a log.
-_CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 #: What a program prints as it ends: a report before it is the beginning of a log.
-_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\)|\bNCCL (?:INFO|WARN) ")
+_PROGRAM_END: Final = re.compile(f"{log_lines.TRACEBACK}|{log_lines.NCCL_NOTE}")
 #: A prompt with a command: a paste, whose sections are read one by one.
 _COMMAND: Final = re.compile(r"\s{0,20}\$ \w")
 _MAX_LOG_SHARE: Final = 0.5
-_MIN_LOG_LINES: Final = 4
 #: Formats that list pods with their nodes.
 _POD_FORMATS: Final = frozenset({"kubectl-pods", "kubernetes"})
 #: Sections of one file of which a note tells.
@@ -221,12 +219,11 @@ def _text(data: bytes) -> str | None:
 
 
 def _is_log(text: str) -> bool:
-    lines = [line for line in text.splitlines()[:400] if line.strip()]
+    lines = text.splitlines()[:400]
     is_paste = _COMMAND.match(text) is not None
-    if not is_paste and any(_TRACEBACK.search(line) for line in lines):
+    if not is_paste and any(map(_PROGRAM_END.search, lines)):
         return True
-    clocks = sum(_CLOCK.search(line) is not None for line in lines)
-    return clocks >= _MIN_LOG_LINES and clocks > _MAX_LOG_SHARE * len(lines)
+    return log_lines.are_timed(lines, _MAX_LOG_SHARE)
 
 
 def _host(text: str, path: str) -> str:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+from diagnosis import log_lines
 from diagnosis.kinds.logs.read import exported, logfmt, structured
 from diagnosis.kinds.logs.read.structured import StructuredRecord
 
@@ -37,7 +38,7 @@ _POD_LINE = re.compile(r"([a-z]++(?:[-.][a-z]++)*+[-.]?+\d[\w.-]*+) ([a-z][a-z0-
 _POD_FOUND = re.compile(r"[+-] \S+ › \S+$")
 #: A JSON object behind a header.
 _HEADER_AND_OBJECT = re.compile(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
-_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+_CLOCK = re.compile(log_lines.CLOCK)
 #: Number of lines that must all name one container before a file counts as a tail of pods.
 _MIN_POD_LINES = 8
 #: Share of lines that must have such a header; a line may be cut.
