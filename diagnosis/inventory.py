@@ -55,9 +55,9 @@ class Inventory:
     #: seconds since the epoch; None: not stated
     begun_at: float | None = None
     ended_at: float | None = None
-    home_of_pod: Mapping[str, str] = field(default_factory=dict)
+    node_of_pod: Mapping[str, str] = field(default_factory=dict)
 
-    def home_of_rank(self) -> dict[int, str]:
+    def nodes_of_ranks(self) -> dict[int, str]:
         """Rank to node: as stated, else ranks in order of nodes if the sizes agree."""
         if self.node_of_rank:
             return dict(self.node_of_rank)

@@ -110,7 +110,7 @@ def diagnose(
     pool = history or History()
     every, outputs = parsed, read_reports(parsed, read)
     parsed = _without_outputs(parsed, outputs)
-    known = replace(inventory.read(parsed, hints), home_of_pod=states.homes_of_pods(every))
+    known = replace(inventory.read(parsed, hints), node_of_pod=states.nodes_of_pods(every))
     given = Given(
         inventory=known,
         hints=hints,
@@ -305,7 +305,7 @@ def _flows(
         return None
     from diagnosis.kinds.flows.tell import engine  # noqa: PLC0415  # heavy: polars, SciPy
 
-    home = known.home_of_rank()
+    home = known.nodes_of_ranks()
     ranks = defaultdict(list)
     for rank, node in sorted(home.items()):
         ranks[node].append(rank)

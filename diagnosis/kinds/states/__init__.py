@@ -19,10 +19,10 @@ from diagnosis.kinds.states.formats import load
 from diagnosis.kinds.states.report_sections import (
     MAX_BYTES,
     facts_of,
-    homes_of_pods,
     log_of,
     machine_of_path,
     measures_of,
+    nodes_of_pods,
     parse,
     sniff,
 )
@@ -31,7 +31,7 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed
 if TYPE_CHECKING:
     from diagnosis.evidence import Result
 
-__all__ = ["KIND", "homes_of_pods", "machine_of_path", "parse", "sniff"]
+__all__ = ["KIND", "machine_of_path", "nodes_of_pods", "parse", "sniff"]
 
 
 def recognise(head: bytes, path: str) -> str | None:

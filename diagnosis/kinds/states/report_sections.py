@@ -133,7 +133,7 @@ def facts_of(parsed: Parsed) -> list[Fact]:
     return [Fact(Place("node", node), name, value, line, part) for node, name, value, line, part in stored]
 
 
-def homes_of_pods(parsed: Iterable[Parsed]) -> dict[str, str]:
+def nodes_of_pods(parsed: Iterable[Parsed]) -> dict[str, str]:
     """Pod to the node that it runs on, as listings of pods say. O(facts)."""
     node_of: dict[str, str] = {}
     for one in parsed:

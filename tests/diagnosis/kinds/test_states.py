@@ -315,7 +315,7 @@ def test_listings_of_pods_say_on_which_node_each_pod_runs() -> None:
     pod = {"kind": "Pod", "metadata": {"name": "llm-worker-1"}, "spec": {"nodeName": "gpu-12"}}
     document = json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]})
     reports = [states.parse(table.encode(), "pods.txt"), states.parse(document.encode(), "pods.json")]
-    assert states.homes_of_pods(reports) == {"llm-worker-0": "gpu-11", "llm-worker-1": "gpu-12"}
+    assert states.nodes_of_pods(reports) == {"llm-worker-0": "gpu-11", "llm-worker-1": "gpu-12"}
 
 
 PASTE = """root@gpu-19:~# ibstat

@@ -99,12 +99,12 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     given.on_stage("events", 0, 5)
     dated = given.as_of or inventory.ended_at or inventory.begun_at or given.near
     as_of = None if dated is None else int(dated * clocks.SECOND)
-    table = events.build(parsed, known, inventory.home_of_rank(), as_of)
+    table = events.build(parsed, known, inventory.nodes_of_ranks(), as_of)
     if not table.files or table.cells.is_empty():
         return None
-    node_of_rank, run = inventory.home_of_rank(), given.budgets.run
+    node_of_rank, run = inventory.nodes_of_ranks(), given.budgets.run
     none_listed = table, roster.Roster()
-    pods = inventory.home_of_pod
+    pods = inventory.node_of_pod
     table, listed = run("rosters", lambda: roster.apply_roster(table, known, node_of_rank, read, pods), none_listed)
     given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
@@ -144,7 +144,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         pool=pool,
         is_complete=run("planned end", is_complete, False),
         roster=listed,
-        node_of_rank=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
+        node_of_rank=dict(writers.iter_rows()) | listed.nodes_of_ranks() | inventory.nodes_of_ranks(),
     )
 
 

@@ -73,8 +73,8 @@ class Facts(Given):
     def alias(self) -> dict[str, str]:
         """Every name and address of a machine, and its name in this attempt."""
         names = {node: node for node in (*self.roster.nodes, *self.catalogue.nodes)}
-        pods = dict(self.roster.home_of_pod)
-        return self.roster.home_of_address() | names | pods | {**self.inventory.alias}
+        pods = dict(self.roster.node_of_pod)
+        return self.roster.node_of_address() | names | pods | {**self.inventory.alias}
 
     @property
     def has_progress(self) -> bool:

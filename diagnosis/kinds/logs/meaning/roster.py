@@ -57,7 +57,7 @@ class Statement:
 class Roster:
     """``nodes`` in the order in which they are stated, ``lists``: lists of nodes as stated,
     ``node_of``: rank to node, ``task_of``: a launcher's task to node, ``per_node``: ranks per node
-    if stated, ``home_of_pod``: pod to the node that it was assigned to, ``host_of_address``: IP
+    if stated, ``node_of_pod``: pod to the node that it was assigned to, ``host_of_address``: IP
     address to the host that states it as its own.
     """
 
@@ -66,14 +66,14 @@ class Roster:
     node_of: Mapping[int, str] = field(default_factory=dict)
     task_of: Mapping[int, str] = field(default_factory=dict)
     per_node: int | None = None
-    home_of_pod: Mapping[str, str] = field(default_factory=dict)
+    node_of_pod: Mapping[str, str] = field(default_factory=dict)
     host_of_address: Mapping[str, str] = field(default_factory=dict)
 
-    def home_of_address(self) -> dict[str, str]:
+    def node_of_address(self) -> dict[str, str]:
         """IP address to node; to that of the pod, if a pod states the address."""
-        return {address: self.home_of_pod.get(host, host) for address, host in self.host_of_address.items()}
+        return {address: self.node_of_pod.get(host, host) for address, host in self.host_of_address.items()}
 
-    def home_of_rank(self) -> dict[int, str]:
+    def nodes_of_ranks(self) -> dict[int, str]:
         """Rank to node: as stated, the rest computed if the stated ones agree with the computation.
 
         A launcher's tasks are ranks unless each starts the workers of a whole node: then they count
@@ -141,7 +141,7 @@ class _Reading:
     listed_count: int = 0
     node_of: dict[int, str] = field(default_factory=dict)
     task_of: dict[int, str] = field(default_factory=dict)
-    home_of_pod: dict[str, str] = field(default_factory=dict)
+    node_of_pod: dict[str, str] = field(default_factory=dict)
     host_of_address: dict[str, str] = field(default_factory=dict)
     doubtful: list[tuple[str, str | None]] = field(default_factory=list)
     per_node: set[int] = field(default_factory=set)
@@ -196,8 +196,8 @@ class _Reading:
         rank, pod, tasks = parts.get("rank"), parts.get("pod"), parts.get("tasks")
         if rank:
             _keep_rank(self.node_of, rank, node)
-        if pod and len(self.home_of_pod) < MAX_NODES:
-            self.home_of_pod[pod] = node  # the last assignment
+        if pod and len(self.node_of_pod) < MAX_NODES:
+            self.node_of_pod[pod] = node  # the last assignment
         if tasks:
             for task in expand_node_list(f"[{tasks.strip('[]')}]"):
                 _keep_rank(self.task_of, task, node)
@@ -215,7 +215,7 @@ class _Reading:
             self.node_of,
             self.task_of,
             max(self.per_node) if is_one_count else None,
-            self.home_of_pod,
+            self.node_of_pod,
             self.host_of_address,
         )
 
@@ -307,7 +307,7 @@ def apply_roster(
     known: Iterable[str],
     node_of: Mapping[int, str],
     read_: ReadRange,
-    home_of_pod: Mapping[str, str] | None = None,
+    node_of_pod: Mapping[str, str] | None = None,
 ) -> tuple[LogTable, Roster]:
     """The table with writers on the machines that the log itself states, and the roster.
 
@@ -315,21 +315,21 @@ def apply_roster(
         known: nodes of an inventory, which outrank the log.
         node_of: rank to node as an inventory says.
         read_: reads bytes of the evidence.
-        home_of_pod: pod to node as listings of pods say.
+        node_of_pod: pod to node as listings of pods say.
     """
     known = tuple(known)
     found = read_roster(table, read_)
-    if home_of_pod:
-        found = _with_pods(found, table, home_of_pod)
+    if node_of_pod:
+        found = _with_pods(found, table, node_of_pod)
     if not found.nodes:
         return table, found
     # writers in a pod name the pod, but the machine fails; one machine for all pods does not
     # distinguish them
-    is_apart = len(set(found.home_of_pod.values())) > 1 or len(found.home_of_pod) == 1
+    is_apart = len(set(found.node_of_pod.values())) > 1 or len(found.node_of_pod) == 1
     # a launcher's prefix may name a machine by its address only
-    homes_of = (dict(found.home_of_pod) if is_apart else {}) | found.home_of_address()
-    sources = table.sources.with_columns(pl.col("node").replace(homes_of))
-    home = found.home_of_rank() | dict(node_of)
+    node_of_host = (dict(found.node_of_pod) if is_apart else {}) | found.node_of_address()
+    sources = table.sources.with_columns(pl.col("node").replace(node_of_host))
+    home = found.nodes_of_ranks() | dict(node_of)
     seen = sources["node"].drop_nulls().unique().to_list()
     # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's
     # machines
@@ -339,19 +339,19 @@ def apply_roster(
     return replace(table, sources=writer_nodes.settle_nodes(sources, table.files, known or listed, home)), found
 
 
-def _with_pods(found: Roster, table: LogTable, home_of_pod: Mapping[str, str]) -> Roster:
+def _with_pods(found: Roster, table: LogTable, node_of_pod: Mapping[str, str]) -> Roster:
     """The roster with the pods that write lines, by their names or by names that end with these
     ("pod-worker-2.log").
     """
-    homes = dict(found.home_of_pod)
+    nodes_of = dict(found.node_of_pod)
     for writer in table.sources["node"].drop_nulls().unique().sort().to_list():
         words = str(writer).split("-")
         names = ("-".join(words[first:]) for first in range(len(words)))
-        home = next((home_of_pod[name] for name in names if name in home_of_pod), None)
+        home = next((node_of_pod[name] for name in names if name in node_of_pod), None)
         if home is not None:
-            homes[writer] = home
-    nodes = tuple(dict.fromkeys((*found.nodes, *homes.values())))
-    return replace(found, nodes=nodes, home_of_pod=homes)
+            nodes_of[writer] = home
+    nodes = tuple(dict.fromkeys((*found.nodes, *nodes_of.values())))
+    return replace(found, nodes=nodes, node_of_pod=nodes_of)
 
 
 def named_in(text: str, known: Mapping[str, str]) -> set[str]:

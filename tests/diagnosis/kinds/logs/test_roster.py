@@ -23,7 +23,7 @@ DATA = tomllib.loads(
 def test_each_statement_gives_what_its_example_says_and_nothing_of_its_counter_example(row: dict) -> None:
     found = roster.roster_of_lines([row["example"]])
     assert list(found.nodes) == row["nodes"]
-    assert found.home_of_rank() == {int(rank): node for rank, node in row.get("ranks", {}).items()}
+    assert found.nodes_of_ranks() == {int(rank): node for rank, node in row.get("ranks", {}).items()}
     if "counter" in row:
         assert roster.roster_of_lines([row["counter"]]).nodes == ()
 
@@ -46,13 +46,13 @@ def test_the_rank_below_a_host_in_a_table_of_failures_lives_there() -> None:
 
 def test_ranks_follow_by_arithmetic_from_a_whole_node_list_and_ranks_per_node() -> None:
     found = roster.roster_of_lines(["SLURM_JOB_NODELIST=ab[01-02],K7QXM02", "--nproc_per_node 8"])
-    home = found.home_of_rank()
+    home = found.nodes_of_ranks()
     assert (home[0], home[8], home[23]) == ("ab01", "ab02", "K7QXM02")
 
 
 def test_arithmetic_gives_way_to_a_stated_rank_that_contradicts_it() -> None:
     lines = ["SLURM_JOB_NODELIST=ab[01-02]", "--nproc_per_node 8", "srun: error: ab01: task 15: Killed"]
-    assert roster.roster_of_lines(lines).home_of_rank() == {15: "ab01"}
+    assert roster.roster_of_lines(lines).nodes_of_ranks() == {15: "ab01"}
 
 
 def test_a_huge_range_of_a_node_list_is_cut() -> None:
@@ -71,13 +71,13 @@ def test_a_node_list_of_several_ranges_keeps_leading_zeros_and_tails() -> None:
 
 def test_tasks_that_start_the_workers_of_a_whole_node_count_nodes_not_ranks() -> None:
     lines = ["SLURM_JOB_NODELIST=ab[01-04]", "--nproc_per_node 8", "srun: error: ab03: task 2: Exited with exit code 1"]
-    assert roster.roster_of_lines(lines).home_of_rank()[2] == "ab01"
-    assert roster.roster_of_lines(lines).home_of_rank()[17] == "ab03"
+    assert roster.roster_of_lines(lines).nodes_of_ranks()[2] == "ab01"
+    assert roster.roster_of_lines(lines).nodes_of_ranks()[17] == "ab03"
 
 
 def test_a_pod_is_the_machine_that_it_was_assigned_to() -> None:
     lines = ["Normal Scheduled pod/w-4 Successfully assigned ml/w-4 to a", "Successfully assigned ml/w-4 to K7QXM02"]
-    assert roster.roster_of_lines(lines).home_of_pod == {"w-4": "K7QXM02"}
+    assert roster.roster_of_lines(lines).node_of_pod == {"w-4": "K7QXM02"}
 
 
 def test_the_rank_before_a_machines_name_is_no_part_of_it() -> None:
@@ -87,7 +87,7 @@ def test_the_rank_before_a_machines_name_is_no_part_of_it() -> None:
     ]
     found = roster.roster_of_lines(lines)
     assert found.nodes == ("K7QXM02",)
-    assert found.home_of_rank()[37] == "K7QXM02"
+    assert found.nodes_of_ranks()[37] == "K7QXM02"
     assert found.host_of_address == {"10.3.0.7": "K7QXM02"}
 
 

@@ -2,7 +2,7 @@
 
 :data:`OF_CAUSE` uses the root events; :data:`OF_STRUCTURE` is for cases without a root event or
 with a doubtful one: measurements, protocol state, and the order of the end. A new detector is one
-module with ``id``, ``why``, ``needs`` and ``look``, its test, and one row here.
+module with ``id``, ``why``, ``needs`` and ``find_clues``, its test, and one row here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from diagnosis.kinds.logs.compare.detectors import absent, cause, complaints, la
 
 class Detector(Protocol):
     """``id`` names it in reports and switches it off; ``why``: the reason why it works, ``needs``:
-    its requirements, each a clause; ``look`` costs at most a pass over the cells of the case and
+    its requirements, each a clause; ``find_clues`` costs at most a pass over the case's cells and
     the lines of a few messages.
     """
 
@@ -29,7 +29,7 @@ class Detector(Protocol):
     def why(self) -> str: ...
     @property
     def needs(self) -> str: ...
-    def look(self, case: Case) -> Iterable[Clue]: ...
+    def find_clues(self, case: Case) -> Iterable[Clue]: ...
 
 
 OF_CAUSE: Final[Sequence[Detector]] = (cause,)
@@ -49,5 +49,5 @@ def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
 
 
 def _clues_of(detector: Detector, case: Case) -> list[Clue]:
-    found: list[Clue] = case.budgets.run(f"detector {detector.id}", lambda: list(detector.look(case)), [])
+    found: list[Clue] = case.budgets.run(f"detector {detector.id}", lambda: list(detector.find_clues(case)), [])
     return [replace(clue, detector=detector.id) for clue in found]

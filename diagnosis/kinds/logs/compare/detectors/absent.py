@@ -17,7 +17,7 @@ why: Final = "a lost machine sends no log"
 needs: Final = "an inventory, or logs other than a kernel's"
 
 
-def look(case: Case) -> Iterator[Clue]:
+def find_clues(case: Case) -> Iterator[Clue]:
     """A node without a log of its training (a kernel's does not count), if only few nodes have none."""
     if case.ending.outcome != "failed":
         return

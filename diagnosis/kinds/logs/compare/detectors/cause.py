@@ -19,7 +19,7 @@ why: Final = "a fault is printed where it happens"
 needs: Final = "root events of few nodes"
 
 
-def look(case: Case) -> Iterator[Clue]:
+def find_clues(case: Case) -> Iterator[Clue]:
     """The heaviest root events of each node of the cause."""
     roots = case.roots
     cells = case.catalogue.cells.filter(pl.col("event").is_in(list(roots.members)))

@@ -25,7 +25,7 @@ why: Final = "who loses a peer says which and fails too; the first that fails lo
 needs: Final = "four nodes, and consequences that name the peer that was lost"
 
 
-def look(case: Case) -> Iterator[Clue]:
+def find_clues(case: Case) -> Iterator[Clue]:
     """The few nodes that the consequences of others name, and that print none themselves. Reads at
     most ``LIMITS.lines`` lines.
     """

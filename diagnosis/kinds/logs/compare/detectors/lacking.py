@@ -21,7 +21,7 @@ why: Final = "who waits reports it and is ended, a stuck worker is only ended, a
 needs: Final = "four nodes, and lines of the end that nearly all print"
 
 
-def look(case: Case) -> Iterator[Clue]:
+def find_clues(case: Case) -> Iterator[Clue]:
     """The few nodes without each wide consequence, and those whose launcher ended no workers. A node without any of
     both kinds is lost. The more nodes lack a consequence, the smaller the weight of each. A node that reports the
     cause as the others do is neither stuck nor lost: it may lack a consequence because it serves what they lost.

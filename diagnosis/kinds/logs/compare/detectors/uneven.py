@@ -48,7 +48,7 @@ class _Value(NamedTuple):
 type _Key = tuple[str, int, str, str]
 
 
-def look(case: Case) -> Iterator[Clue]:
+def find_clues(case: Case) -> Iterator[Clue]:
     """The nodes that :mod:`diagnosis.unevenness` finds slow in a job that became slow."""
     if case.pace.slow_from is None or case.total < THRESHOLDS.nodes:
         return

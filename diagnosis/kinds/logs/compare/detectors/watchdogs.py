@@ -56,7 +56,7 @@ class State:
     size: str = ""
 
 
-def look(case: Case) -> Iterator[Clue]:
+def find_clues(case: Case) -> Iterator[Clue]:
     """The nodes of suspicious ranks. Only ranks that wrote lines, or that an inventory states, can
     be missed.
     """

@@ -12,7 +12,7 @@ from tests.diagnosis.synthetic import Job
 
 
 def clues_of(job: Job, work: Path) -> list[str]:
-    return [clue.node for clue in absent.look(case_of(job.timed_out(job.ends + 600), work))]
+    return [clue.node for clue in absent.find_clues(case_of(job.timed_out(job.ends + 600), work))]
 
 
 def test_the_one_node_without_a_log_is_seen(tmp_path: Path) -> None:

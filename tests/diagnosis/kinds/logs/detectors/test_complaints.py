@@ -22,7 +22,7 @@ def clues_of(lost: dict[str, str], work: Path) -> dict[str, str]:
         peer = lost.get(node)
         gone = [f"RuntimeError: Connection closed by peer [{peer}]:4200"] if peer else []
         files[f"{node}/train.log"] = [*steps, *gone]
-    return {clue.node: clue.reason for clue in complaints.look(case_of_files(work, files, NODES))}
+    return {clue.node: clue.reason for clue in complaints.find_clues(case_of_files(work, files, NODES))}
 
 
 def test_the_sink_of_the_complaints_is_the_one_that_was_lost(tmp_path: Path) -> None:

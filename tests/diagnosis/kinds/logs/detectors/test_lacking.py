@@ -12,7 +12,7 @@ from tests.diagnosis.synthetic import Job
 
 def told(job: Job, work: Path) -> set[tuple[str, str]]:
     """The nodes with a clue, and the category that it tells."""
-    return {(clue.node, clue.tells) for clue in lacking.look(case_of(job, work))}
+    return {(clue.node, clue.tells) for clue in lacking.find_clues(case_of(job, work))}
 
 
 def job() -> Job:
@@ -62,5 +62,5 @@ def test_several_lines_of_one_watchdog_that_a_node_lacks_are_one_observation(tmp
     dump = (
         "[rank{rank}]: Received a dump signal due to a collective timeout from rank 3 and we will try our best to dump"
     )
-    (clue,) = lacking.look(case_of(twice.all_say(job().ends + 601, dump, but=(6,)), tmp_path))
+    (clue,) = lacking.find_clues(case_of(twice.all_say(job().ends + 601, dump, but=(6,)), tmp_path))
     assert clue.node == "gpu-0006"

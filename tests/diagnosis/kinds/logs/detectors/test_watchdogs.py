@@ -21,7 +21,7 @@ def stuck(op: str, tmp_path: Path, size: int = 4) -> list[tuple[str, str]]:
             f"WorkNCCL(SeqNum=90, OpType={said}, NumelIn={own}, NumelOut={own}, Timeout(ms)=600000)"
         )
         job.say(job.ends + 600, rank // 2, text)
-    return [(clue.node, clue.tells) for clue in watchdogs.look(case_of(job, tmp_path))]
+    return [(clue.node, clue.tells) for clue in watchdogs.find_clues(case_of(job, tmp_path))]
 
 
 def test_the_rank_that_called_something_else_is_seen_and_shows_the_cause(tmp_path: Path) -> None:
@@ -57,4 +57,4 @@ def test_ranks_that_wrote_nothing_are_part_of_the_world(tmp_path: Path) -> None:
         job.say(job.ends + 600, node, text)
     files = {path: data.decode().splitlines() for path, data in job.files().items()}
     kept = {path: [line for line in lines if not re.search(r"\[rank[123]\]", line)] for path, lines in files.items()}
-    assert list(watchdogs.look(case_of_files(tmp_path, kept, job.hints().nodes))) == []
+    assert list(watchdogs.find_clues(case_of_files(tmp_path, kept, job.hints().nodes))) == []
