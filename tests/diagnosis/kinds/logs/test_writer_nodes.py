@@ -74,11 +74,6 @@ def test_a_description_places_ranks_unless_the_lines_contradict_it() -> None:
 def test_ranks_fill_nodes_in_order_only_where_the_sizes_agree() -> None:
     inventory = Inventory(nodes=("a", "b"), gpus_per_node=2, world_size=4)
     assert inventory.nodes_of_ranks() == {0: "a", 1: "a", 2: "b", 3: "b"}
-        0: "a",
-        1: "a",
-        2: "b",
-        3: "b",
-    }
     assert Inventory(nodes=("a", "b"), gpus_per_node=2, world_size=6).nodes_of_ranks() == {}
 
 
