@@ -1,12 +1,13 @@
 """Train, measure and admit the learned part of classification (:mod:`diagnosis.classify_model`).
 
-The scores are those of ridge regression in its dual form: one linear system over the samples gives the weights, and
-from the same inverse follow, without training again, the scores that each rule's messages would get without that rule
-(leave-one-group-out; Rifkin and Lippert, "Notes on Regularized Least Squares"). They fit the temperature and measure
-the model on unseen wording.
+The scores are those of ridge regression in its dual form: one linear system over the samples gives
+the weights, and from the same inverse follow, without training again, the scores that each rule's
+messages would get without that rule (leave-one-group-out; Rifkin and Lippert, "Notes on Regularized
+Least Squares"). They fit the temperature and measure the model on unseen wording.
 
-Training is deterministic: the same records give the same bytes. A model is admitted only if, on incidents outside its
-training, rules and model together are right at least as often as the rules alone.
+Training is deterministic: the same records give the same bytes. A model is admitted only if, on
+incidents outside its training, rules and model together are right at least as often as the rules
+alone.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ FOLDS = 5
 CONFIRMED_WEIGHT = 4.0
 #: Decisions needed before raw confidences are mapped to observed shares.
 MIN_CALIBRATION_RECORDS = 50
-#: Maximum number of different messages in a training; of more, the heaviest are kept. The cost grows with the cube.
+#: Maximum number of different messages in a training; of more, the heaviest are kept. The cost
+#: grows with the cube.
 MAX_SAMPLES = 3_000
 _RIDGE = 0.6
 #: Weights below this change no verdict; without them the file is a tenth of its size.

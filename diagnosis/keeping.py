@@ -1,7 +1,9 @@
-"""The lines of an old job that are worth their space: what conclusions cite, rare messages, a sample of the others.
+"""The lines of an old job that are worth their space: what conclusions cite, rare messages, a
+sample of the others.
 
-Sampling by novelty (TraceMesh, FSE 2024, section 3: rare structures whole, frequent ones thinned out). The choice is
-tried before anything is deleted: a diagnosis from the kept lines alone must reach the same verdict, else more are kept.
+Sampling by novelty (TraceMesh, FSE 2024, section 3: rare structures whole, frequent ones thinned
+out). The choice is tried before anything is deleted: a diagnosis from the kept lines alone must
+reach the same verdict, else more are kept.
 """
 
 from __future__ import annotations

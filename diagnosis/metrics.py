@@ -1,8 +1,9 @@
-"""The cost of failures: pure functions over outages, attempts and counts. Every argument and result has its unit in
-its name.
+"""The cost of failures: pure functions over outages, attempts and counts. Every argument and result
+has its unit in its name.
 
-Definitions, units and sources: ``docs/metrics.md``. Sources: ByteRobust (arXiv 2509.16293, section 7 and table 5)
-and Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters" (arXiv 2410.21680).
+Definitions, units and sources: ``docs/metrics.md``. Sources: ByteRobust (arXiv 2509.16293, section
+7 and table 5) and Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research
+Clusters" (arXiv 2410.21680).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ DAY_S = 86_400.0
 HOUR_S = 3_600.0
 #: Window of the repeat-offender score, in days.
 LEMON_DAYS = 28
-#: Daily failure probability of a machine that reproduces all four rows of ByteRobust's table 5 (any value in 0.00117
+#: Daily failure probability of a machine that reproduces all four rows of ByteRobust's table 5
+#: (any value in 0.00117
 #: … 0.00125 does).
 BYTEROBUST_P = 0.0012
 
