@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import chain
 from statistics import median
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
 from diagnosis.evidence import SETUP_CHECK, Check, Fact, Outcome, Result, number_of
+from diagnosis.knowledge_files import table
 from diagnosis.majority import is_of_most
 
 LIMITS: Final = thresholds.limits("setups")
@@ -67,7 +66,6 @@ class Usual(NamedTuple):
 @cache
 def properties() -> tuple[Property, ...]:
     """All properties that are compared, in order."""
-    text = resources.files("diagnosis.knowledge").joinpath("setup.toml").read_text(encoding="utf-8")
     return tuple(
         Property(
             id=row["id"],
@@ -81,7 +79,7 @@ def properties() -> tuple[Property, ...]:
             counts=row.get("counts", False),
             below=row.get("below"),
         )
-        for row in tomllib.loads(text)["property"]
+        for row in table("setup")["property"]
     )
 
 

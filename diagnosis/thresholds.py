@@ -5,10 +5,10 @@ move each of them and print the effect (``python -m lab.measure ablate --kind th
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import Any, Final
+
+from diagnosis.knowledge_files import table
 
 #: The files of each set of tables. No two sections have one name.
 FILES: Final = {
@@ -29,9 +29,8 @@ class Table:
 
 @cache
 def _tables(name: str) -> dict[str, Table]:
-    folder = resources.files("diagnosis").joinpath("knowledge")
-    texts = [folder.joinpath(f"{file}.toml").read_text(encoding="utf-8") for file in FILES[name]]
-    return {section: Table(rows) for text in texts for section, rows in tomllib.loads(text).items()}
+    tables = map(table, FILES[name])
+    return {section: Table(rows) for sections in tables for section, rows in sections.items()}
 
 
 def of(section: str) -> Table:

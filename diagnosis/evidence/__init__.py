@@ -19,6 +19,8 @@ header      the part of a line before its message: time, writer, level
 message     the text of a record without its header
 template    messages that are equal but for their numbers and names
 event       all records of one template in one attempt
+cell        the lines of one writer with one message: how many, the first, the last, their times
+beat        one line of progress: a counter, its value and its time
 rule        a row of the tables of messages: words, and what they mean (signature)
 role        what an event is to the failure: root, cascade, confirmation, teardown, benign
 level       how severe its writer calls a record

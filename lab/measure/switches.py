@@ -51,6 +51,8 @@ _NEUTRAL_VALUES: dict[str, Callable[[], Any]] = {
 }
 #: The package whose data files a module reads, and the files that are data.
 _DATA_PACKAGE = re.compile(r"resources\.files\(['\"](diagnosis[\w.]*)['\"]\)")
+#: A use of one table, or (without quotes) of any table of words.
+_TABLE_USE = re.compile(r"\btable\((?:'(\w+)'(?:, '(diagnosis[\w.]*)')?|name)\)")
 _DATA_SUFFIXES = frozenset((".toml", ".csv", ".json"))
 #: The module that reads the tables of numbers, and a use of one of its sections.
 _NUMBERS = "diagnosis.thresholds"
@@ -157,6 +159,9 @@ def _data_files(module: str, source: str) -> set[Path]:
     if module == _NUMBERS:
         return set()
     found = {_file_of_section(function, section) for function, section in _SECTION_USE.findall(source)}
+    for name, package in _TABLE_USE.findall(source):
+        folder = _ROOT.joinpath(*package.split(".")) if package else knowledge
+        found |= set(folder.glob(f"{name or '*'}.toml"))
     for package in _DATA_PACKAGE.findall(source):
         folders = [_ROOT.joinpath(*package.split("."))]
         folders += [knowledge] if package == "diagnosis" else []

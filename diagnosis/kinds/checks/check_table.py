@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from diagnosis.evidence.check_results import Check, Outcome
+from diagnosis.knowledge_files import table
 
 
 @cache
 def load() -> tuple[Check, ...]:
     """All checks, cheapest first."""
-    text = resources.files("diagnosis.kinds.checks").joinpath("checks.toml").read_text(encoding="utf-8")
-    return tuple(sorted(map(_check, tomllib.loads(text)["check"]), key=lambda c: c.cost_s))
+    return tuple(sorted(map(_check, table("checks", "diagnosis.kinds.checks")["check"]), key=lambda c: c.cost_s))
 
 
 def _check(row: Mapping[str, Any]) -> Check:

@@ -43,26 +43,18 @@ def _structured_kind(text: str, name: str) -> Kind | None:
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("{") and not start.startswith('{"time') and name.endswith(".json"):
         keys = set(re.findall(r'"(\w+)"\s*:', start[:20_000]))
-        if (
-            {"tp", "pp", "dp"} & keys
-            and ("ranks" in keys or name.startswith("layout") or "order" in keys)
-            and "job_id" not in keys
-            and "nodes" not in keys
-        ):
+        has_order = name.startswith("layout") or not keys.isdisjoint({"ranks", "order"})
+        if has_order and keys & {"tp", "pp", "dp"} and keys.isdisjoint({"job_id", "nodes"}):
             return Kind.LAYOUT
         if ({"job_id", "jobs"} & keys and {"nodes", "hosts", "world_size"} & keys) or name == "job.json":
             return Kind.INVENTORY
         if name.startswith("layout"):
             return Kind.LAYOUT
     first = start.split("\n", 1)[0].strip().lower()
-    fields = [field.strip(' "') for field in re.split(r"[,;\t]", first)]
-    if (
-        len(fields) >= 2
-        and ("ip" in fields or "ip_address" in fields)
-        and {"node", "host", "hostname", "name"} & set(fields)
-    ):
-        return Kind.INVENTORY
-    return None
+    fields = {field.strip(' "') for field in re.split(r"[,;\t]", first)}
+    has_address = not fields.isdisjoint({"ip", "ip_address"})
+    has_name = not fields.isdisjoint({"node", "host", "hostname", "name"})
+    return Kind.INVENTORY if has_address and has_name else None
 
 
 def facts_of(data: bytes) -> dict[str, Json]:

@@ -5,13 +5,12 @@ histories of changes.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 
 from diagnosis import log_lines
+from diagnosis.knowledge_files import table
 
 #: Characters at the beginning of a text in which the signs of its form must occur.
 SIGN_CHARS: Final = 4_096
@@ -53,8 +52,7 @@ class DocumentForm:
 @cache
 def load() -> tuple[DocumentForm, ...]:
     """All forms, in the order in which they are tried."""
-    text = resources.files("diagnosis.kinds.documents").joinpath("documents.toml").read_text(encoding="utf-8")
-    return tuple(map(_form, tomllib.loads(text)["document"]))
+    return tuple(map(_form, table("documents", "diagnosis.kinds.documents")["document"]))
 
 
 def form_of_document(text: str) -> DocumentForm | None:

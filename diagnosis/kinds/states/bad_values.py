@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Final
+
+from diagnosis.knowledge_files import table
 
 #: Values that say that nothing is wrong, whatever their property is called.
 _NO: Final = re.compile(
@@ -54,8 +54,7 @@ def says_no(value: str) -> bool:
 @cache
 def load() -> tuple[FaultRow, ...]:
     """All rows, in the order in which they are tried."""
-    text = resources.files("diagnosis.kinds.states").joinpath("bad_values.toml").read_text(encoding="utf-8")
-    return tuple(map(_row, tomllib.loads(text)["fault"]))
+    return tuple(map(_row, table("bad_values", "diagnosis.kinds.states")["fault"]))
 
 
 def _row(row: Mapping[str, Any]) -> FaultRow:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
 from typing import Any, Final
+
+from diagnosis.knowledge_files import table
 
 #: Bytes at the beginning of a section in which the sign of its format must occur.
 SIGN_BYTES: Final = 4_096
@@ -83,8 +83,7 @@ class Format:
 @cache
 def load() -> tuple[Format, ...]:
     """All formats, in the order in which they are tried."""
-    text = resources.files("diagnosis.kinds.states").joinpath("formats.toml").read_text(encoding="utf-8")
-    return tuple(map(_format, tomllib.loads(text)["format"]))
+    return tuple(map(_format, table("formats", "diagnosis.kinds.states")["format"]))
 
 
 def format_of(text: str) -> Format | None:

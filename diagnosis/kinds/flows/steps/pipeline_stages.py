@@ -202,12 +202,6 @@ def _factor_against_before(times: StageTimes, first: int, last: int) -> Floats:
         return np.asarray(np.nanmedian(times.seconds[:, inside], axis=1) / usual)
 
 
-def nodes_as_usual(times: StageTimes, first: int, last: int) -> set[int]:
-    """Nodes that certainly computed no longer in steps first..last than otherwise."""
-    ratio = _factor_against_before(times, first, last)
-    return {int(n) for n in times.nodes[ratio < 1 + 0.3 * (MIN_SLOW_FACTOR - 1)]}
-
-
 def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[int, float]]:
     """Nodes that computed longer in steps first..last than otherwise, the worst first, with the
     factor; none if no node differs.

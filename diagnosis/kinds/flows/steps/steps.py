@@ -7,15 +7,13 @@ the end of the last pacing record of the step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeGuard
 
 import numpy as np
 import polars as pl
 
-from diagnosis.kinds.flows.capture.arrays import components
-from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, sender_values
+from diagnosis.kinds.flows.capture.capture import Capture, Floats, Flows, Ints
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.grid import find_rare_pairs
@@ -25,13 +23,11 @@ from diagnosis.kinds.flows.steps.chain import cut_by_bytes
 from diagnosis.kinds.flows.steps.pattern import cut_by_pattern
 from diagnosis.kinds.flows.steps.segment import (
     MIN_BOUNDARIES,
-    Bursts,
     Cut,
     bursts_of,
     cut_by_gaps,
     judge,
     moved_before,
-    volumes,
 )
 
 #: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
@@ -57,10 +53,6 @@ MIN_FINER_RATIO = 1.7
 EDGE_SHARE = 0.001
 #: The bytes of a layer in which a step ends differ from those of the others by this share, at least.
 MIN_LAYER_DIFFERENCE = 0.08
-#: A part holds several steps if its bytes are those of whole ones to this share; a missing boundary lies less than this
-#: share of a step's bytes from its place.
-WHOLE_STEPS_TOLERANCE = 0.1
-PLACE_TOLERANCE = 0.45
 
 
 @packable
@@ -116,7 +108,7 @@ def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
         traffic = pairs.carried(job.flows, len(capture.names), *types)
         if not len(traffic):  # all that these pairs exchange is of the experts' sizes
             continue
-        cut = _find_cut(traffic, pairs, mask, capture)
+        cut = _find_cut(traffic, pairs, capture)
         slower = _rare_traffic(traffic, pairs, capture)
         finer = None if slower is None else _best_cut(slower, capture)
         if slower is not None and finer is not None and _is_finer(finer, cut):
@@ -143,32 +135,12 @@ def _is_finer(finer: Cut, cut: Cut | None) -> bool:
     return cut is None or len(finer.stop) > MIN_FINER_RATIO * len(cut.stop)
 
 
-def _find_cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
-    """The cut of all groups together, unless a single group shows a longer rhythm.
-
-    Stages of a pipeline exchange gradients one after another: together they may look like several
-    steps. One group alone cannot. Its rhythm then gives the bytes of all groups in a step, and the
-    boundaries divide the traffic by them.
+def _find_cut(traffic: Flows, pairs: Pairs, capture: Capture) -> Cut | None:
+    """The cut of all groups together; of one sender if the collectors' clocks disagree, or if all
+    together show none.
     """
-    if clocks_disagree(pairs):
-        return _best_cut(_busiest_sender(traffic), capture)
-    together = _best_cut(traffic, capture) or _best_cut(_busiest_sender(traffic), capture)
-    label = components(pairs.a[mask], pairs.b[mask], len(capture.names))
-    amount = np.zeros(int(label.max()) + 1)
-    for _, part in traffic.parts():
-        amount += np.bincount(label[part.src], volumes(part, capture.has_bytes), len(amount))
-    groups = np.argsort(-amount)[: min(3, int((amount > 0).sum()))]
-
-    def of_group(group: int) -> Flows:
-        return traffic.take(traffic.column(np.bool_, sender_values, label == group))
-
-    if len(groups) < 2 or (together is not None and all(_is_even(of_group(int(g)), together, capture) for g in groups)):
-        return together
-    of_largest = _best_cut(of_group(int(groups[0])), capture)
-    if of_largest is None or of_largest.odd_share > MAX_ODD:
-        return together
-    moved = np.diff(moved_before(traffic, np.nextafter(of_largest.begin, np.inf), capture.has_bytes))
-    return cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or of_largest
+    together = None if clocks_disagree(pairs) else _best_cut(traffic, capture)
+    return together or _best_cut(_busiest_sender(traffic), capture)
 
 
 def _busiest_sender(traffic: Flows) -> Flows:
@@ -177,13 +149,6 @@ def _busiest_sender(traffic: Flows) -> Flows:
     for _, part in traffic.parts():
         sent += np.bincount(part.src, minlength=len(sent))
     return traffic.take(traffic.src == sent.argmax())
-
-
-def _is_even(flows: Flows, cut: Cut, capture: Capture) -> bool:
-    """True if a group moves about the same in every part of a cut."""
-    moved = _part_volumes(flows, cut, capture)
-    usual = max(float(np.median(moved)), 1.0) if len(moved) else 1.0
-    return len(moved) < 2 or bool((np.abs(moved / usual - 1) > 0.6).mean() < 0.25)
 
 
 def _part_volumes(flows: Flows, cut: Cut, capture: Capture) -> Floats:
@@ -240,9 +205,8 @@ def _without_hidden_steps(traffic: Flows, best: Cut, capture: Capture) -> Cut:
     if not len(moved) or moved.max() <= 1.7 * np.median(moved):
         return best
     whole = cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
-    if whole is not None and len(whole.stop) > len(best.stop) and whole.odd_share <= best.odd_share:
-        return whole
-    return _fill_boundaries(traffic, best, moved, capture)
+    is_better = whole is not None and len(whole.stop) > len(best.stop) and whole.odd_share <= best.odd_share
+    return whole if whole is not None and is_better else best
 
 
 def _is_as_even(finer: Cut, few: Cut) -> bool:
@@ -272,49 +236,6 @@ def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
     chosen = np.array([rows[np.argmax((begins - stops)[rows])] for rows in inside])
     whole = judge(used, stops[chosen], begins[chosen], cut.how)
     return whole if whole.odd_share <= MAX_ODD and whole.uneven_bytes <= EXACT_UNEVEN else None
-
-
-def _fill_boundaries(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
-    """The cut with the boundaries that are missing in parts of several whole steps: on a busy
-    machine a few records begin after the pause that ends their step, so its bytes differ there. If
-    their places are not found without the longest records, these are transfers that waited, and
-    count. O(gaps · missing boundaries).
-    """
-    size = moved / np.median(moved)
-    several = np.flatnonzero((size > 1.5) & (np.abs(size - np.round(size)) <= WHOLE_STEPS_TOLERANCE))
-    if cut.uneven_bytes > MAX_FEW_UNEVEN or not len(several):
-        return cut
-    whole = {part: round(float(size[part])) for part in several.tolist()}
-    for is_every in (False, True):
-        used = bursts_of(traffic, capture.has_bytes, is_every=is_every)
-        if not is_every or np.isin(cut.begin, used.start).all():
-            added = _missing_gaps(used, cut, whole)
-            if added is not None:
-                stops, begins = used.gaps
-                chosen = np.sort(np.concatenate([np.searchsorted(begins, cut.begin), added]))
-                return replace(cut, stop=stops[chosen], begin=begins[chosen])
-    return cut
-
-
-def _missing_gaps(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | None:
-    """The gaps of the missing boundaries in parts of so many ``whole`` steps: each is the longest
-    pause near its place, and as long as others. None if one is not found.
-    """
-    stops, begins = used.gaps
-    total = used.before(begins)
-    total /= np.median(np.diff(total[np.searchsorted(begins, cut.begin)]))
-    least = 0.5 * float(np.median(cut.begin - cut.stop))
-    added: list[int] = []
-    for part, count in whole.items():
-        first, last = np.searchsorted(begins, cut.begin[[part, part + 1]])
-        place = total - total[first]
-        for k in range(1, count):
-            near = first + 1 + np.flatnonzero(np.abs(place[first + 1 : last] - k) < PLACE_TOLERANCE)
-            best = near[np.argmax((begins - stops)[near])] if len(near) else first
-            if best == first or begins[best] - stops[best] < least or best in added:
-                return None
-            added.append(int(best))
-    return added
 
 
 def _finest_cut(cuts: list[Cut]) -> Cut:

@@ -8,14 +8,13 @@ decide (``quantities.toml``).
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from importlib import resources
 from itertools import chain, product, starmap
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
+from diagnosis.knowledge_files import table
 
 LIMITS: Final = thresholds.limits("quantities")
 
@@ -169,8 +168,7 @@ def _is_rate(unit: str) -> bool:
 
 @cache
 def _words() -> dict[str, frozenset[str]]:
-    text = resources.files("diagnosis.knowledge").joinpath("quantities.toml").read_text(encoding="utf-8")
-    return {name: frozenset(own) for name, own in tomllib.loads(text).items()}
+    return {name: frozenset(own) for name, own in table("quantities").items()}
 
 
 @cache

@@ -9,11 +9,9 @@ launcher names. If ranks per node are stated and the node list is complete, it i
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from itertools import chain
 from typing import Any, Final
 
@@ -24,6 +22,7 @@ from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows import writer_nodes
 from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.knowledge_files import table
 from diagnosis.model import ReadRange
 
 #: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range
@@ -103,9 +102,7 @@ class Statements:
 @cache
 def statements() -> Statements:
     """The statements of ``rosters.toml``."""
-    data = tomllib.loads(
-        resources.files("diagnosis.kinds.logs.meaning").joinpath("rosters.toml").read_text(encoding="utf-8")
-    )
+    data = table("rosters", "diagnosis.kinds.logs.meaning")
     return Statements(tuple(map(_statement, data["statement"] + data["per_node"])), frozenset(data["no_name"]))
 
 

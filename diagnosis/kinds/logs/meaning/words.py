@@ -12,14 +12,13 @@ collectives. ``watched.toml``: what the watches of a running job read.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 import polars as pl
 
 from diagnosis.kinds.logs.read.patterns import Haystack
+from diagnosis.knowledge_files import table
 
 #: What a line may hold without being about it: the name of the module that logs.
 MODULE = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
@@ -39,10 +38,9 @@ class Word:
 @cache
 def load(name: str) -> tuple[Word, ...]:
     """The rows of one file in order. Raises ``FileNotFoundError`` for a file that does not ship."""
-    text = resources.files("diagnosis").joinpath("knowledge", f"{name}.toml").read_text(encoding="utf-8")
     return tuple(
         Word(row["id"], row["pattern"], tuple(row["example"]), tuple(row["counter"]), row.get("is_end", False))
-        for row in tomllib.loads(text)["word"]
+        for row in table(name)["word"]
     )
 
 

@@ -11,40 +11,9 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import Pairs
 from diagnosis.kinds.flows.steps.chain import cut_by_bytes
 from diagnosis.kinds.flows.steps.segment import CERTAIN_UNEVEN, Cut, _cut_by_gaps, bursts_of, cut_by_gaps, judge
-from diagnosis.kinds.flows.steps.steps import _best_cut, _cut_at_layers, _fill_boundaries, _part_volumes, find_steps
+from diagnosis.kinds.flows.steps.steps import _best_cut, _cut_at_layers, find_steps
 
 STEPS = 12
-
-
-def traffic(late: int) -> Flows:
-    """Ten records a step, a pause of .5 s after each; of step ``late``, three begin after its pause."""
-    start = np.concatenate([k + np.arange(10) * 0.05 for k in range(STEPS)])
-    start[late * 10 + 7 : late * 10 + 10] = late + 1 + np.array([0.001, 0.002, 0.003])
-    start = np.sort(start)
-    ids, no = np.zeros(len(start), dtype=np.int32), np.zeros(len(start), dtype=bool)
-    return Flows(start, start + 0.04, ids, ids + 1, np.full(len(start), 1e6), ids, ids, no, no)
-
-
-def cut_without(*missing: int) -> Cut:
-    at = np.array([k for k in range(1, STEPS) if k not in missing], dtype=float)
-    return Cut(stop=at - 0.51, begin=at, uneven_bytes=0.001, uneven_time=0.1, odd_share=0.08, outside=0.0, how="bytes")
-
-
-def filled(flows: Flows, cut: Cut) -> Cut:
-    capture = Capture(flows, ["a", "b"], [], 0.0, resolution_s=1e-6, has_bytes=True, notes=[])
-    return _fill_boundaries(flows, cut, _part_volumes(flows, cut, capture), capture)
-
-
-@pytest.mark.parametrize("missing", [(5,), (5, 6), ()])
-def test_boundaries_missing_among_whole_steps_are_found_though_records_are_late(missing: tuple[int, ...]) -> None:
-    assert filled(traffic(late=4), cut_without(*missing)).begin == pytest.approx(np.arange(1.0, STEPS))
-
-
-def test_boundaries_are_found_where_the_longest_records_are_transfers_that_waited() -> None:
-    flows = traffic(late=4)
-    flows.end[41:43] = flows.start[41:43] + 0.2  # without these, no pause lies near the missing place
-    flows.size[41:43] = [1.1e6, 0.9e6]
-    assert filled(flows, cut_without(5)).begin == pytest.approx(np.arange(1.0, STEPS))
 
 
 def test_if_all_records_divide_the_bytes_much_more_evenly_the_longest_ones_are_transfers_that_waited() -> None:
@@ -62,19 +31,6 @@ def test_if_all_records_divide_the_bytes_much_more_evenly_the_longest_ones_are_t
     assert plain.uneven_bytes > CERTAIN_UNEVEN > 100 * cut.uneven_bytes
     assert cut.begin == pytest.approx(1.5 * np.arange(1, steps))
     assert cut.stop[2] == pytest.approx(start[own[2]] + 0.04) and cut.stop[3] == pytest.approx(start[own[3]] + 0.44)
-
-
-def test_a_part_that_is_no_whole_number_of_steps_is_left_as_it_is() -> None:
-    flows = traffic(late=4)
-    flows.size[55:60] = 3e6
-    cut = cut_without(6)
-    assert filled(flows, cut) is cut
-
-
-def test_uneven_parts_are_left_as_they_are() -> None:
-    cut = cut_without(6)
-    cut = Cut(cut.stop, cut.begin, 0.2, cut.uneven_time, cut.odd_share, cut.outside, cut.how)
-    assert filled(traffic(late=4), cut) is cut
 
 
 def layers(steps: int, *, merged: float) -> Flows:

@@ -14,12 +14,12 @@ from typing import Any
 
 from diagnosis.kinds.logs.meaning.signatures.match import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength
+from diagnosis.knowledge_files import table
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 
-_ORDER = resources.files("diagnosis").joinpath("knowledge", "areas.toml")
 #: Areas in the order in which their rules are tried.
-AREAS: tuple[str, ...] = tuple(tomllib.loads(_ORDER.read_text(encoding="utf-8"))["areas"])
+AREAS: tuple[str, ...] = tuple(table("areas")["areas"])
 
 #: A table of a TOML file, as it is written.
 type _Row = Mapping[str, Any]
