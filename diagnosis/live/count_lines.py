@@ -11,17 +11,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.pace import progress
+from diagnosis.kinds.logs.pace import counters, progress
 from diagnosis.live.observation import CountRow, LossRow, StageMark
 from diagnosis.live.stage_lines import AnnouncedStage
 
 #: Stages that are kept between two counts.
 MAX_ANNOUNCED: Final = 8
-#: A progress bar as it is drawn, between its two ends, and the numbers before it.
-_DRAWN_BAR: Final = re.compile(
-    r"\|(?=[^|]{4})[█▉▊▋▌▍▎▏#]*[0-9]? *\|"
-    r"|\[(?=[^\]]{4})[=#]*>?[ .\-]*\]"
-)
 _MAX_NAME_CHARS: Final = 100
 _NUMBERS: Final = re.compile(r"[0-9]+")
 #: What a line with a loss has; the pattern of losses costs more than all else that is read in a
@@ -89,11 +84,13 @@ def _counter_name(kind: str, text: str, message: int) -> str:
     """What lines of one counter have in common: their message. Each state of a progress bar is
     drawn in another way, so the words before the bar name it.
     """
-    bar = _DRAWN_BAR.search(text)
+    bar = counters.DRAWN_BAR.search(text)
     if bar is None:
         return f"{kind} {message:x}"
-    before = _NUMBERS.sub("#", text[: bar.start()])
-    return f"{kind} {' '.join(before.split())[:_MAX_NAME_CHARS]}"
+    before = text[: bar.start()]
+    without_numbers = _NUMBERS.sub("#", before)
+    name = " ".join(without_numbers.split())
+    return f"{kind} {name[:_MAX_NAME_CHARS]}"
 
 
 def _is_last(text: str) -> bool:

@@ -42,13 +42,12 @@ _BETWEEN = st.sampled_from(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(_BETWEEN, min_size=3, max_size=80), st.sampled_from(("1", "12", "1,2", "1.5", "-1e5", "1,234.5")))
-def test_no_pattern_made_of_evidence_takes_long(between: list[str], number: str) -> None:
-    for pattern in counters._patterns("<NUM>".join(between)):
-        line = number.join(between)
-        for text in (line, line[:-1] + "\0", number * 300, "1," * 1000, "1e" * 1000, (line + "!") * 20):
-            assert not fuzz.is_slow_in(pattern, text[:LINE_CHARS], cpu_s=1.0), pattern.pattern
+def test_the_numbers_of_no_line_take_long(between: list[str], number: str) -> None:
+    line = number.join(between)
+    for text in (line, number * 300, "1," * 1000, "1e" * 1000, "1-" * 1000, (line + "!") * 20):
+        assert not fuzz.is_slow_in(counters._NUMBER, text[:LINE_CHARS], cpu_s=0.2)
 
 
-def test_a_printed_list_of_thousands_makes_a_pattern_of_few_numbers() -> None:
-    wording = "ranks {" + ",".join(["<NUM>"] * 5_000) + "} of " + ascii_lowercase
-    assert [one.groups for one in counters._patterns(wording)] == [counters.LIMITS.numbers]
+def test_of_a_printed_list_of_thousands_few_numbers_are_looked_at() -> None:
+    line = "ranks {" + ",".join(["7"] * 5_000) + "} of " + ascii_lowercase
+    assert len(counters._numbers(line)) == counters.LIMITS.numbers

@@ -35,7 +35,7 @@ from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import roster, stages, words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
-from diagnosis.kinds.logs.pace import pacing, progress
+from diagnosis.kinds.logs.pace import pacing, planned_end, progress
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows import clocks, events, templates
 from diagnosis.kinds.logs.rows.events import LogTable
@@ -131,8 +131,8 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         table = table.since(begun)
         catalogue, found = told(table, catalogues.nameless(table))
     writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
-    planned = progress.planned_steps(inventory.commands)
-    is_complete = partial(progress.has_ended, found, table, read, planned)
+    planned = planned_end.planned_steps(inventory.commands)
+    is_complete = partial(planned_end.has_ended, found, table, read, planned)
     return Facts(
         **vars(given),
         table=table,

@@ -1,14 +1,17 @@
-"""Counters without a known word: the number of a recurring line that grows by the same amount from one to the next.
+"""Counters without a known word: the number of a recurring line that grows by the same amount from
+one to the next.
 
-If a log uses known words, these choose candidates (:mod:`progress`). A house style or another language
-may use none of them. Its lines of progress still have a typical form: they recur, an integer in them grows evenly, and
-a measurement next to it, a number with a fraction, changes. A clock grows evenly too, but with time.
+If a log uses known words, these choose candidates (:mod:`progress`). A house style or another
+language may use none of them. Its lines of progress still have a typical form: they recur, an
+integer in them grows evenly, and a measurement next to it, a number with a fraction, changes. A
+clock grows evenly too, but with time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -24,15 +27,31 @@ LIMITS: Final = thresholds.limits("counters")
 
 THRESHOLDS: Final = thresholds.of("counters")
 
-_OTHER_MASK: Final = re.compile(r"<(?!NUM>)[A-Z]+>")
-#: What may stand between the digits of one number.
-_MARKS: Final = ".,"
+#: A number: dates and times of day are one, too, and so is one with a comma between thousands.
+_NUMBER: Final = re.compile(
+    r"(?<![^\W_])(?:\d{2,4}-\d\d-\d{2,4}(?!\d)|\d++(?:[:.]\d++|,\d{3}(?!\d))*+(?:[eE][-+]?+\d++)?+)"
+)
+#: An integer, perhaps written with commas or as a fraction of zero ("1,024", "62.0").
+_INTEGER: Final = re.compile(r"(\d{1,3}(?:,\d{3})++|\d++)(?:\.0++)?+")
+_FRACTION: Final = re.compile(r"\d++[.,]\d++(?:[eE][-+]?+\d++)?+")
+#: A progress bar as it is drawn, between its two ends.
+DRAWN_BAR: Final = re.compile(
+    r"\|(?=[^|]{4})[█▉▊▋▌▍▎▏#]*[0-9]? *\|"
+    r"|\[(?=[^\]]{4})[=#]*>?[ .\-]*\]"
+)
+#: A masked number, a part of one, or the share of a bar that is drawn in one piece with it.
+_MASKED_BAR: Final = re.compile(
+    r"[|\[][█▉▊▋▌▍▎▏#=>.\- ]*+[|\]]|(?:<NUM>[.,:]?)+|[\s%]+",
+)
+#: The total of a bar, and how many numbers of series there are.
+_TOTAL_OF_BAR: Final = re.compile(r"[|\s]\d++/(\d++)")
+_SERIES: Final = 1 << 63
+#: All samples of an epoch, and the share: "Epoch: 2 [640/60000 (1%)]".
+_SHARE: Final = re.compile(r"/\d++ ?\(\s*+\d")
 #: A step within an epoch and their number: "[300/2028]". Samples state their share, too: "[300/2028 (15%)]".
-_STEP_OF_EPOCH: Final = re.compile(r"[\[(](\d{1,15})/\d{1,15}[\])]")
+_STEP_OF_EPOCH: Final = re.compile(r"[\[(]\s*+(\d{1,15})/\d{1,15}[\])]")
 #: A checkpoint that was saved at a counter.
 _SAVED: Final = words.regex("phrases", "saved_at")
-#: The place of the first number: no later digit of one is tried.
-_FIRST: Final = r"(?<!\d)(?<!\d[.,])"
 type Counted = Callable[[str], tuple[str, int, int] | None]
 type Lines = Callable[[pl.DataFrame], Sequence[str]]
 
@@ -49,83 +68,170 @@ def step_of_epoch(text: str) -> tuple[str, int, int] | None:
     return ("iteration", int(found[1]), found.start()) if found else None
 
 
-def find_counters(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...], Counted]:
+def series_of(texts: Iterable[tuple[int, str]]) -> dict[int, int]:
+    """For each message (its number and masked text) the least of those that differ from it only in
+    the length of a number or in the state of a progress bar: they count together.
+    """
+    least: dict[str, int] = {}
+    keys = {masked: _MASKED_BAR.sub(" ", text[: LIMITS.chars]) for masked, text in texts}
+    for masked in sorted(keys):
+        least.setdefault(keys[masked], masked)
+    return {masked: least[key] for masked, key in keys.items()}
+
+
+def series_of_bar(series: int, text: str) -> int:
+    """The series of a bar of this one: bars of another total count something else."""
+    total = _TOTAL_OF_BAR.search(text)
+    return hash((series, int(total[1][: LIMITS.digits]))) % _SERIES if total else series
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The place of a counter among the numbers of its lines, and the text between the number
+    before it and itself.
+    """
+
+    place: int
+    before: str
+
+    def find(self, line: str, numbers: Sequence[re.Match[str]]) -> re.Match[str] | None:
+        """The number at this place of a line."""
+        if len(numbers) <= self.place or _text_before(line, numbers, self.place) != self.before:
+            return None
+        return numbers[self.place]
+
+
+def find_counters(
+    table: LogTable, read: Lines, not_a_beat: str, spoken: Sequence[int] = ()
+) -> tuple[tuple[int, ...], Counted]:
     """The messages with such a counter, and a function that reads it from one of their lines, like
     ``progress.counter``.
 
-    ``read`` gives the text of rows; ``not_a_beat``: messages that match it count something else. Cost: at most
-    ``LIMITS.messages`` × ``LIMITS.lines`` lines read.
+    ``read`` gives the text of rows; ``not_a_beat``: what counts something else if it stands before
+    the number; ``spoken``: messages that are left out. Cost: at most ``LIMITS.messages`` ×
+    ``LIMITS.lines`` lines read.
     """
-    text = pl.col("text")
-    candidates = (
-        table.messages.filter(
-            (pl.col("count") >= THRESHOLDS.least)
-            & (pl.col("level") < Level.ERROR)
-            & (text.str.count_matches("<NUM>", literal=True) >= THRESHOLDS.measured)
-            & ~text.str.contains(not_a_beat)
-        )
-        .sort("count", "masked", descending=[True, False])
-        .head(LIMITS.messages)
-    )
-    found: dict[int, tuple[re.Pattern[str], int]] = {}
-    for masked, wording in candidates.select("masked", "text").iter_rows():
-        for pattern in _patterns(wording):
-            place = _counting_group(pattern, *_sample(table, masked, read))
-            if place is not None:
-                found[masked] = (pattern, place)
-                break
+    columns: list[_Column] = []
+    found: list[int] = []
+    for messages in _recurring(table, spoken):
+        column = _counting_column(*_sample(table, messages, read), re.compile(not_a_beat))
+        if column is not None:
+            found += messages
+            columns.append(column)
 
     def counted(line: str) -> tuple[str, int, int] | None:
-        for pattern, place in found.values():
-            if (match := pattern.search(line[: LIMITS.chars])) and match.group(place).isdecimal():
-                return "iteration", int(match.group(place)[: LIMITS.digits]), match.start(place)
+        numbers = _numbers(line)
+        for column in columns:
+            number = column.find(line, numbers)
+            value = None if number is None else _integer(number[0])
+            if number is not None and value is not None:
+                return "iteration", value, number.start()
         return None
 
     return tuple(found), counted
 
 
-def _patterns(wording: str) -> list[re.Pattern[str]]:
-    """Patterns that find the numbers of a masked message in a raw line, one group each: one pattern for each stretch
-    between other masks, of its first numbers.
+def _recurring(table: LogTable, spoken: Sequence[int]) -> list[list[int]]:
+    """The messages of the series that recur most."""
+    is_calm = (pl.col("level") < Level.ERROR) & ~pl.col("masked").is_in(spoken)
+    calm = table.messages.filter(is_calm).sort("count", "masked", descending=[True, False])
+    rows = calm.head(LIMITS.candidates).select("masked", "text", "count").rows()
+    series = series_of((masked, text) for masked, text, _ in rows)
+    lines: dict[int, int] = {}
+    for masked, _, count in rows:
+        lines[series[masked]] = lines.get(series[masked], 0) + count
+    often = [one for one, count in lines.items() if count >= THRESHOLDS.least]
+    often.sort(key=lambda one: (-lines[one], one))
+    members: dict[int, list[int]] = {one: [] for one in often[: LIMITS.messages]}
+    for masked, one in series.items():
+        members.get(one, []).append(masked)
+    return list(members.values())
 
-    The wording is evidence, and a pattern made of it must cost no line more than its length: nothing that a number has
-    taken is given back, and what stands between two numbers is part of none.
+
+def _numbers(line: str) -> list[re.Match[str]]:
+    """The first numbers of a line."""
+    drawn = DRAWN_BAR.search(line, 0, LIMITS.chars)
+    found = [*_NUMBER.finditer(line, 0, LIMITS.chars)][: LIMITS.numbers]
+    return [one for one in found if drawn is None or not drawn.start() <= one.start() < drawn.end()]
+
+
+def _text_before(line: str, numbers: Sequence[re.Match[str]], place: int) -> str:
+    """The text between a number and the one before it."""
+    begin = numbers[place - 1].end() if place else 0
+    return " ".join(DRAWN_BAR.sub("|", line[begin : numbers[place].start()]).split())
+
+
+def _integer(number: str) -> int | None:
+    """The value of a number without a fraction."""
+    found = _INTEGER.fullmatch(number)
+    return int(found[1].replace(",", "")[: LIMITS.digits]) if found else None
+
+
+def _sample(
+    table: LogTable,
+    messages: Sequence[int],
+    read: Lines,
+) -> tuple[list[str], list[int | None]]:
+    """Some lines of the messages by the writer that prints them most, and their times. A number
+    that begins each line is taken for the label of its writer: such lines are those of one writer.
     """
-    stretches = [stretch.split("<NUM>")[: LIMITS.numbers + 1] for stretch in _OTHER_MASK.split(wording)]
-    return [_pattern(parts) for parts in stretches if len(parts) > THRESHOLDS.measured]
-
-
-def _pattern(parts: Sequence[str]) -> re.Pattern[str]:
-    """The pattern of some numbers with these texts before, between and after them."""
-    marks = "".join(mark for mark in _MARKS if mark not in parts)
-    more = rf"(?:[{marks}]\d++)*+" if marks else ""
-    number = rf"([-+]?+\d++{more}(?:[eE][-+]?+\d++)?+)"
-    known = [r"\s++".join(map(re.escape, re.split(r"\s+", part))) for part in parts]
-    return re.compile(_FIRST * (not parts[0]) + number.join(known))
-
-
-def _sample(table: LogTable, masked: int, read: Lines) -> tuple[list[str], list[int | None]]:
-    """Some lines of the message by the writer that prints it most, and their times."""
-    cells = table.cells.filter(pl.col("masked") == masked)
+    own = table.cells.filter(pl.col("masked").is_in(messages))
+    cells = own.group_by("file", "source").agg(pl.col("n").sum())
     most = cells.sort("n", "file", "source", descending=[True, False, False]).row(0, named=True)
-    rows = table.rows([masked], files=[most["file"]], limit=LIMITS.rows).filter(pl.col("source") == most["source"])
+    rows = table.rows(messages, files=[most["file"]], limit=LIMITS.rows)
+    if most["n"] > 1:
+        rows = rows.filter(pl.col("source") == most["source"])
     rows = rows.tail(LIMITS.lines)
     return [line[: LIMITS.chars] for line in read(rows)], rows["at"].to_list()
 
 
-def _counting_group(pattern: re.Pattern[str], lines: Sequence[str], times: Sequence[int | None]) -> int | None:
-    """The group of the pattern that counts in these lines (from 1), if there is one and another group measures."""
-    found = [(match.groups(), at) for line, at in zip(lines, times, strict=True) if (match := pattern.search(line))]
-    if len(found) < THRESHOLDS.least:
+def _counting_column(
+    lines: Sequence[str],
+    times: Sequence[int | None],
+    not_a_beat: re.Pattern[str],
+) -> _Column | None:
+    """The number that counts in these lines, if there is one and another number measures."""
+    found = [_numbers(line) for line in lines]
+    size = min(map(len, found), default=0)
+    if len(found) < THRESHOLDS.least or size < THRESHOLDS.measured:
         return None
-    numbers, times = zip(*found, strict=True)
-    columns = list(zip(*numbers, strict=True))
-    if not any(len(set(column)) > 1 and all(re.search(r"[.,]\d", value) for value in column) for column in columns):
+    columns = [_texts(found, place) for place in range(size)]
+    if not any(map(_is_measure, columns)):
         return None
-    for place, column in enumerate(columns, 1):
-        if all(value.isdecimal() for value in column) and _is_even([int(v[: LIMITS.digits]) for v in column], times):
-            return place
-    return None
+    growths = [_even_growths(column, times) for column in columns]
+    is_counter = [_may_count(lines[-1], number, not_a_beat) for number in found[-1][:size]]
+    allowed = [many if is_so else 0 for many, is_so in zip(growths, is_counter, strict=True)]
+    place = allowed.index(max(allowed))
+    return _Column(place, _text_before(lines[-1], found[-1], place)) if allowed[place] else None
+
+
+def _texts(found: Sequence[Sequence[re.Match[str]]], place: int) -> list[str]:
+    """The numbers of all lines at one place."""
+    return [numbers[place][0] for numbers in found]
+
+
+def _is_measure(column: Sequence[str]) -> bool:
+    """Whether these numbers have fractions, and differ."""
+    return len(set(column)) > 1 and all(map(_FRACTION.fullmatch, column))
+
+
+def _may_count(line: str, number: re.Match[str], not_a_beat: re.Pattern[str]) -> bool:
+    """Whether the words of a line before a number, and its share, allow it to count steps."""
+    before = re.sub(words.MODULE, "", line[: number.start()])
+    is_sample = "epoch" in before.lower() and _SHARE.match(line, number.end())
+    return not is_sample and not not_a_beat.search(before)
+
+
+def _even_growths(column: Sequence[str], times: Sequence[int | None]) -> int:
+    """How often the integers of a column grow, if they do so evenly: several lines may have one."""
+    values = [_integer(text) for text in column]
+    if None in values:
+        return 0
+    counted = [(value, at) for value, at in zip(values, times, strict=True) if value is not None]
+    later = [two for one, two in pairwise(counted) if two[0] != one[0]]
+    changed = counted[:1] + later
+    grown, since = zip(*changed, strict=True)
+    return len(changed) if _is_even(grown, since) else 0
 
 
 def _is_even(values: Sequence[int], times: Sequence[int | None]) -> bool:

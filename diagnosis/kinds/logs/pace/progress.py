@@ -8,7 +8,6 @@ only).
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,9 +21,8 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace import counters, durations
 from diagnosis.kinds.logs.read import raw_lines
-from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.rows.events import LogTable
-from diagnosis.model import Level, ReadRange
+from diagnosis.model import ReadRange
 
 LIMITS: Final = thresholds.limits("progress")
 
@@ -62,21 +60,6 @@ _NOT_A_BEAT: Final = (
 )
 _MEASURES: Final = (
     r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
-)
-#: The minutes and seconds that are left.
-_LEFT: Final = words.regex("phrases", "left")
-#: A counter with its planned end.
-_COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)(?:\s*(/|\bof\b)\s*|\|)(\d+)(?![\d./]| \d\d:)")
-#: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch:
-#: [30]".
-_UNIT_COUNT: Final = re.compile(
-    r"(?i)(?<![a-z_])(?:(?:max|num|n|total|train|training|global)[_ -]?){0,3}(epoch|step|iter|update)[a-z]*"
-    r"[\"'\]]*\s*[:=]?\s*[\[\"']*(\d{1,15})(?![.\d])"
-)
-#: The number of steps that a command line asks for.
-_PLANNED_STEPS: Final = re.compile(
-    r"(?i)(?<![a-z])(?:(?:max|num|n|total|train|training)[_-]){0,2}"
-    r"(?:steps|iters|iterations|updates)[= ](\d{1,15})(?![.\d])"
 )
 #: The number of an iteration that a line names; a loaded checkpoint.
 _NAMED: Final = words.regex("phrases", "iteration")
@@ -142,59 +125,112 @@ def _beat_kind(text: str) -> str | None:
 
 
 def find_progress(table: LogTable, read: ReadRange) -> Progress:
-    """Find the job's counter: by its known word; else the number of a recurring line that grows
-    evenly; else that of saved checkpoints. Reads at most ``LIMITS.lines`` lines of each of some
-    files of some machines.
+    """Find the job's counter. All compete: those with a known word, the numbers of other recurring
+    lines that grow evenly, and, for jobs whose counter had no time to grow, those beside a
+    measurement. The first of these counts, unless it covers much less of its files than a later
+    one: then it is that of a part, such as an evaluation. Where there is none, saved checkpoints
+    count. Reads at most ``LIMITS.lines`` lines of each of some files of some machines.
     """
-    for way in (_counters_by_word, _counters_without_word, _counters_of_checkpoints):
-        kind, beats = way(table, read)
-        if not beats.is_empty():
-            return Progress(kind, _agreeing_beats(beats), _first_iteration(table))
-    return Progress("none", _NO_BEATS, _first_iteration(table))
+    named = _named(table, read)
+    kind, beats = named.most_trusted(_growing_series(named.beats))
+    if _covered(beats) < THRESHOLDS.covering * _lines_of(table, beats):
+        steps = _steps_of_epoch(table, named, read)
+        if steps.is_empty():
+            other = _counters_without_word(table, named, read)
+            measuring = named.most_trusted(_measuring_series(table, named.beats))
+            kind, beats = _widest([(kind, beats), ("iteration", other), measuring])
+        else:
+            kind, beats = _widest([(kind, beats), ("iteration", steps)])
+    if beats.is_empty():
+        kind, beats = "iteration", _counters_of_checkpoints(table, read)
+    if beats.is_empty():
+        return Progress("none", _NO_BEATS, _first_iteration(table))
+    return Progress(kind, _agreeing_beats(beats), _first_iteration(table))
 
 
-def _counters_by_word(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
-    """Counters with a known word, those of the most trusted word that grows."""
-    candidates = table.messages.filter(table.says(_CANDIDATE)).select("masked", "example")
-    kinds = {masked: kind for masked, example in candidates.iter_rows() if (kind := _beat_kind(example))}
-    beats = _beats(table, sorted(kinds), read)
-    good = _growing_messages(beats) or _measuring_messages(table, beats)
-    for kind in ("iteration", "bar", "epoch"):
-        trusted = beats.filter(pl.col("masked").is_in([m for m in good if kinds[m] == kind]))
-        if kind == "epoch" and not (steps := _steps_of_epoch(table, trusted, read)).is_empty():
-            return "iteration", steps
-        if not trusted.is_empty():
-            is_epoch = kind == "epoch" and trusted["n"].n_unique() < THRESHOLDS.short_epochs
-            return "epoch" if is_epoch else "iteration", trusted
-    return "none", _NO_BEATS
+#: A kind of counter and its lines.
+type _Counted = tuple[str, pl.DataFrame]
 
 
-def _steps_of_epoch(table: LogTable, epochs: pl.DataFrame, read: ReadRange) -> pl.DataFrame:
+@dataclass(frozen=True)
+class _Named:
+    """Lines with a counter of a known word; ``kinds``: that of each message."""
+
+    kinds: dict[int, str]
+    beats: pl.DataFrame
+
+    def most_trusted(self, series: Sequence[int]) -> _Counted:
+        """The counters of the most trusted kind among these series."""
+        if self.beats.is_empty():
+            return "none", _NO_BEATS
+        some = self.beats.filter(pl.col("series").is_in(series))
+        found = {self.kinds[masked] for masked in some["masked"].unique()}
+        kind = next((one for one in ("iteration", "bar", "epoch") if one in found), "none")
+        if len(found) > 1:
+            some = some.filter(pl.col("masked").is_in([m for m, its in self.kinds.items() if its == kind]))
+        is_epoch = kind == "epoch" and some["n"].n_unique() < THRESHOLDS.short_epochs
+        return "epoch" if is_epoch else "iteration", some
+
+
+def _named(table: LogTable, read: ReadRange) -> _Named:
+    """All lines with a counter of a known word."""
+    some = table.messages.filter(table.says(_CANDIDATE))
+    candidates = zip(some["masked"], some["example"], strict=True)
+    kinds = {masked: kind for masked, example in candidates if (kind := _beat_kind(example))}
+    return _Named(kinds, _beats(table, sorted(kinds), read))
+
+
+def _widest(ways: Sequence[_Counted]) -> _Counted:
+    """The first way of counting that covers as much as any other, nearly."""
+    covered = [_covered(beats) for _, beats in ways]
+    least = max(1, THRESHOLDS.covering * max(covered))
+    return next((way for way, lines in zip(ways, covered, strict=True) if lines >= least), ("none", _NO_BEATS))
+
+
+def _covered(beats: pl.DataFrame) -> int:
+    """The lines of files from the first beat of each to its last one."""
+    if beats.is_empty():
+        return 0
+    spans = beats.group_by("file").agg(lines=pl.col("line").max() - pl.col("line").min() + 1)
+    return int(spans["lines"].sum())
+
+
+def _lines_of(table: LogTable, beats: pl.DataFrame) -> int:
+    """The lines of the files with beats; one if there are none."""
+    files = set(beats["file"].unique())
+    sizes = zip(table.spans["file"], table.spans["lines"], strict=True)
+    return sum(lines for file, lines in sizes if file in files) or 1
+
+
+def _steps_of_epoch(table: LogTable, named: _Named, read: ReadRange) -> pl.DataFrame:
     """The steps within the only epoch of a job."""
-    if epochs["n"].n_unique() != 1:
+    epochs = [masked for masked, kind in named.kinds.items() if kind == "epoch"]
+    own = named.beats.filter(pl.col("masked").is_in(epochs)) if epochs else _NO_BEATS
+    if own["n"].n_unique() != 1:
         return _NO_BEATS
-    beats = _beats(table, sorted(epochs["masked"].unique()), read, counters.step_of_epoch)
-    return beats.filter(pl.col("masked").is_in(_growing_messages(beats)))
+    beats = _beats(table, sorted(own["masked"].unique()), read, counters.step_of_epoch)
+    return beats.filter(pl.col("series").is_in(_growing_series(beats)))
 
 
-def _counters_without_word(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
-    """Counters without a known word."""
+def _counters_without_word(table: LogTable, named: _Named, read: ReadRange) -> pl.DataFrame:
+    """Counters without a known word, in lines that have none with one."""
+    spoken = [masked for masked, kind in named.kinds.items() if kind == "iteration"]
     masked, counted = counters.find_counters(
-        table, lambda rows: raw_lines.read_lines(rows, table.files, read), _NOT_A_BEAT
+        table, lambda rows: raw_lines.read_lines(rows, table.files, read), _NOT_A_BEAT, spoken
     )
-    return "iteration", _beats(table, sorted(masked), read, counted)
+    return _beats(table, sorted(masked), read, counted)
 
 
-def _counters_of_checkpoints(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
+def _counters_of_checkpoints(table: LogTable, read: ReadRange) -> pl.DataFrame:
     """The counters at which checkpoints were saved."""
     is_saved = (table.says(words.pattern("phrases", name)) for name in ("saved_at", "not_saved"))
     masked = table.messages.filter(next(is_saved) & ~next(is_saved))["masked"]
-    return "iteration", _beats(table, sorted(masked), read, counters.saved_counter)
+    return _beats(table, sorted(masked), read, counters.saved_counter)
 
 
 _NO_BEATS: Final = pl.DataFrame(
     schema=dict.fromkeys(("file", "line", "source"), pl.UInt32)
-    | {"at": pl.Int64, "masked": pl.UInt64, "n": pl.Int64, "seconds": pl.Float64}
+    | {"at": pl.Int64, "masked": pl.UInt64, "series": pl.UInt64, "n": pl.Int64, "seconds": pl.Float64}
 )
 #: No counter.
 NONE: Final = Progress("none", _NO_BEATS)
@@ -211,19 +247,55 @@ def _beats(
     rows = _beat_rows(table, pl.Series(masked, dtype=pl.UInt64))
     texts = raw_lines.read_lines(rows, table.files, read)
     found = [counted(text) for text in texts]
-    took: list[float | None] = []
-    untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
-    timed = durations.Durations()
-    for message, text in zip(rows["masked"], texts, strict=True):
-        took.append(timed.seconds(message, text) if untimed[message] < LIMITS.untimed else None)
-        untimed[message] += 1 if took[-1] is None else -rows.height
+    said = table.messages.filter(pl.col("masked").is_in(masked))
+    own_series = counters.series_of(zip(said["masked"], said["text"], strict=True))
+    is_bar = [one is not None and one[0] == "bar" for one in found]
+    series = [
+        counters.series_of_bar(own_series[message], text) if drawn else own_series[message]
+        for message, text, drawn in zip(rows["masked"], texts, is_bar, strict=True)
+    ]
+    numbers = [one[1] if one else None for one in found]
     return (
-        rows.select("file", "line", "at", "source", "masked")
+        rows.select("file", "line", "at", "masked")
         .with_columns(
-            n=pl.Series([f[1] if f else None for f in found], dtype=pl.Int64), seconds=pl.Series(took, dtype=pl.Float64)
+            source=_writers(rows, series),
+            series=pl.Series(series, dtype=pl.UInt64),
+            n=pl.Series(numbers, dtype=pl.Int64),
+            seconds=pl.Series(_seconds(rows["masked"], texts, numbers), dtype=pl.Float64),
         )
         .drop_nulls("n")
     )
+
+
+def _writers(rows: pl.DataFrame, series: Sequence[int]) -> pl.Series:
+    """The source of each line. Where each line of a series in a file has its own, they are one: the
+    number that begins each line counts, and names no task.
+    """
+    places = list(zip(rows["file"], series, strict=True))
+    lines = Counter(places)
+    writers: dict[tuple[int, int], set[int]] = {}
+    for place, source in zip(places, rows["source"], strict=True):
+        writers.setdefault(place, set()).add(source)
+    counting = {place for place, n in lines.items() if n == len(writers[place]) >= counters.THRESHOLDS.least}
+    shared = {place: min(writers[place]) for place in counting}
+    own = [shared.get(place, source) for place, source in zip(places, rows["source"], strict=True)]
+    return pl.Series(own, dtype=pl.UInt32)
+
+
+def _seconds(masked: pl.Series, texts: Sequence[str], numbers: Sequence[int | None]) -> list[float | None]:
+    """The duration that each line states, of messages in which it is more than the counter again
+    ("time/batch: 12").
+    """
+    took: list[float | None] = []
+    untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
+    timed = durations.Durations()
+    other: set[int] = set()
+    for message, text, number in zip(masked, texts, numbers, strict=True):
+        took.append(timed.seconds(message, text) if untimed[message] < LIMITS.untimed else None)
+        untimed[message] += 1 if took[-1] is None else -len(texts)
+        if took[-1] is not None and took[-1] != number:
+            other.add(message)
+    return [seconds if message in other else None for message, seconds in zip(masked, took, strict=True)]
 
 
 def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
@@ -255,143 +327,45 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     return pl.concat([rows, last.join(latest, on=["file", "line", "masked"], how="semi", maintain_order="left")])
 
 
-def _growing_messages(beats: pl.DataFrame) -> list[int]:
-    """Messages whose counter never falls within a source (restarts aside) and takes two values or
+def _growing_series(beats: pl.DataFrame) -> list[int]:
+    """Series whose counter never falls within a source (restarts aside) and takes two values or
     more.
     """
     grown = (
         beats.sort("file", "line")
-        .with_columns(step=pl.col("n").diff().over("source", "masked"))
-        .group_by("masked")
+        .with_columns(step=pl.col("n").diff().over("source", "series"))
+        .group_by("series")
         .agg(falls=(pl.col("step") < 0).sum(), rises=(pl.col("step") > 0).sum(), values=pl.col("n").n_unique())
         .filter(
             (pl.col("values") >= 2) & (pl.col("rises") >= 1) & (pl.col("falls") * THRESHOLDS.rises <= pl.col("rises"))
         )
     )
-    return sorted(grown["masked"].to_list())
+    return sorted(grown["series"].to_list())
 
 
-def _measuring_messages(table: LogTable, beats: pl.DataFrame) -> list[int]:
-    """For jobs whose counter had no time to grow: messages with a counter and measurements of a
+def _measuring_series(table: LogTable, beats: pl.DataFrame) -> list[int]:
+    """For jobs whose counter had no time to grow: series with a counter and measurements of a
     step.
     """
     measured = table.messages.filter(
         pl.col("masked").is_in(beats["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
     )
-    return sorted(measured["masked"].to_list())
+    return sorted(beats.filter(pl.col("masked").is_in(measured["masked"].implode()))["series"].unique())
 
 
 def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
     """Drop counters that count something else: those whose range neither overlaps that of the
-    message with most lines nor continues it (a line is worded anew once a number in it gets
-    longer).
+    series with most lines nor continues it.
     """
-    size = beats.group_by("masked").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
-    main = size.sort("lines", "high", "masked", descending=[True, True, False]).row(0, named=True)
-    next_to = Progress("iteration", beats.filter(pl.col("masked") == main["masked"])).interval
+    size = beats.group_by("series").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
+    main = size.sort("lines", "high", "series", descending=[True, True, False]).row(0, named=True)
+    next_to = Progress("iteration", beats.filter(pl.col("series") == main["series"])).interval
     same = size.filter(
         (pl.col("high") >= main["low"] - next_to)
         & (pl.col("low") <= main["high"] + next_to)
         & (pl.col("high") <= main["high"] * THRESHOLDS.beyond + THRESHOLDS.slack)
     )
-    return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
-
-
-def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Sequence[int] = ()) -> bool:
-    """Whether training came to its planned end in one of the files, by what a line of its last
-    counter states, by the ``planned`` numbers of steps of its command line, or by a message of an
-    end that is printed after it only.
-    """
-    if progress.last in planned or _is_closed(progress, table):
-        return True
-    writers = progress.beats.sort("file", "line").partition_by("file", "source", maintain_order=True)
-    furthest = sorted(writers, key=lambda beats: beats["n"][-1])[-LIMITS.last_lines :]
-    return any(_has_ended(beats, progress.interval, table, read) for beats in furthest)
-
-
-def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
-    """The numbers of steps that command lines ask for ("--steps 80", "max_steps=80")."""
-    return tuple(map(int, _PLANNED_STEPS.findall("\n".join(commands))))
-
-
-def _is_closed(progress: Progress, table: LogTable) -> bool:
-    """Whether a writer closes after the last progress: with a calm message that nobody printed
-    before, about an end or about the counter that is its own total ("40/40").
-    """
-    at_end = (progress.last, progress.last)
-    last = progress.beats.group_by("file").agg(line=pl.col("line").max())
-    last_at = progress.beats["at"].max()
-    cells = table.cells.join(last, on="file", how="left")
-    is_elsewhere = pl.col("line").is_null()
-    is_later = (pl.col("first_at") >= pl.lit(last_at, pl.Int64)).fill_null(False)
-    is_below = (pl.col("first_line") > pl.col("line")).fill_null(False)
-    is_new = pl.when(is_elsewhere).then(is_later).otherwise(is_below)
-    began = cells.group_by("masked").agg(is_new=is_new.all()).filter("is_new")
-    new = table.messages.join(began, on="masked", how="semi").filter(pl.col("level") < Level.WARNING)
-    hay, text = Haystack.of(new["text"]), new["text"]
-    if not new.filter(table.says(words.pattern("outcome", "epilogue"))).is_empty():
-        return True
-    is_reached = new["example"].map_elements(lambda line: at_end in _totals(line), return_dtype=pl.Boolean)
-    closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")) | is_reached)
-    is_denied = hay.contains(closed, words.pattern("outcome", "not_success"))
-    is_denied |= hay.contains(closed, words.pattern("phrases", "failed_code"))
-    return bool((~is_denied).any())
-
-
-def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
-    """The same for one writer. Each total that its last line states is reached ("321/321"), or
-    nearly if other lines follow ("step 990 of 1000", every tenth is printed); a total that is
-    reached again and again is not the job's. Where none counts the steps, the configuration may
-    state it, or the time that is left is shorter than a usual interval.
-    """
-    file, line, n = beats["file"][-1], beats["line"][-1], beats["n"][-1]
-    rounds = beats.unique("n", keep="first", maintain_order=True)["line"]
-    said = table.cells.filter(pl.col("file") == file)
-    before = beats.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
-    texts = _texts(table, file, [line, *before], read)
-    totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())
-    if not any(a == n for a, _ in totals):
-        totals = _planned_totals(
-            texts[0], table.messages.join(said.filter(pl.col("first_line") < rounds[0]), on="masked")
-        )
-    if not any(a == n for a, _ in totals):
-        gaps = beats["at"].diff().drop_nulls()
-        usual_s = float(gaps.filter(gaps > 0).median() or 0) / 1e9  # type: ignore[arg-type]
-        left = [int(t[1]) * 60 + int(t[2]) if (t := _LEFT.search(text)) else math.inf for text in (*texts, "")]
-        return is_followed and left[0] <= usual_s and left[0] < left[1]
-    below = (beats["n"] < n).arg_true()
-    is_inner = below.len() > 0 and below[-1] > (beats["n"] >= n).arg_true()[0]
-    slack = interval if is_followed else 0
-    is_reached = all(total - count <= (slack if count == n else 0) for count, total in totals)
-    return is_reached and not (is_inner and len(totals) <= 1)
-
-
-def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) -> list[str]:
-    """Some lines of a file."""
-    rows = [table.around(file, line, line).filter(pl.col("line") == line) for line in lines]
-    return raw_lines.read_lines(pl.concat(rows), table.files, read) if rows else []
-
-
-def _totals(text: str) -> list[tuple[int, int]]:
-    """The counters of a line with their totals. "2|40|" next to "40/90" is no total: two counters."""
-    pairs = [(int(a[:15]), bool(of), int(b[:15])) for a, of, b in _COUNTER_OF_TOTAL.findall(text)]
-    counted = {a for a, is_total, _ in pairs if is_total}
-    return [(a, b) for a, is_total, b in pairs if b > 1 and (is_total or b not in counted)]
-
-
-def _planned_totals(text: str, early: pl.DataFrame) -> list[tuple[int, int]]:
-    """The counters of a line with the numbers of their unit that the messages before the first step
-    state: of several the largest, next to a counter of another unit the next one. None if one
-    counts beyond them.
-    """
-    planned: dict[bool, list[int]] = {True: [], False: []}
-    for example in early["example"].filter(early["text"].str.contains("(?i)epoch|step|iter|update")):
-        for unit, number in _UNIT_COUNT.findall(example):
-            planned[unit.lower() == "epoch"].append(int(number))
-    counted = {unit.lower() == "epoch": int(number) for unit, number in _UNIT_COUNT.findall(text)}
-    pick = min if len(counted) > 1 else max
-    found = [(n, pick((b for b in planned[is_epoch] if b >= n), default=0)) for is_epoch, n in counted.items()]
-    return found if all(0 < a <= b for a, b in found) else []
+    return beats.filter(pl.col("series").is_in(same["series"].implode()))
 
 
 def _first_iteration(table: LogTable) -> int | None:

@@ -67,12 +67,63 @@ def test_a_few_lines_are_not_enough_to_tell(tmp_path: Path) -> None:
     assert found((STYLES["house"](n) for n in range(3)), tmp_path).kind == "none"
 
 
-def test_numbers_are_found_between_what_other_masks_hide() -> None:
-    (pattern,) = counters._patterns("a=<HOST>:<NUM>,<NUM> (b)  <NUM> <PATH> <NUM>")
-    match = pattern.search("a=01.03.2026-10:10:18,362 (b) 1.5e-05 /x/y 7")
-    assert match and match.groups() == ("18", "362", "1.5e-05")
-    assert pattern.search("a=n1:ten,11 (b) 12") is None
-    assert counters._patterns("no <NUM> beside <HOST> <NUM>") == []
+def test_dates_and_times_of_day_are_one_number_each_and_count_nothing() -> None:
+    line = "01.03.2026 10:10:18,362 2026-03-01T08:00:05Z it 1,024 of 62.0it [12/75] 1.5e-05 b7"
+    numbers = [one[0] for one in counters._numbers(line)]
+    assert numbers == ["01.03.2026", "10:10:18,362", "2026-03-01", "00:05", "1,024", "62.0", "12", "75", "1.5e-05"]
+    assert [counters._integer(one) for one in numbers] == [None, None, None, None, 1024, 62, 12, 75, None]
+
+
+def loss(n: int) -> str:
+    return f"{9.5 - n / 99:.4f}"
+
+
+def bar(n: int, total: int) -> str:
+    return (
+        f"{n * 100 // total}%|{'█' * (n * 10 // total):10}| {n}/{total} [{n // 60:02d}:{n % 60:02d}<00:10,  1.00s/it]"
+    )
+
+
+#: Lines of one step each, in the manner of other programs, and the last count of forty.
+PROGRAMS: dict[str, tuple[Callable[[int], str], int]] = {
+    "a number and a colon, as a task's label": (lambda n: f"{n}: loss={loss(n)} dt=5.0{n % 7}", 40),
+    "a total without a name": (lambda n: f"{n}/75  loss {loss(n)}  5.0{n % 7}s", 40),
+    "brackets, evaluated beside it": (lambda n: f"[{n}]\ttrain-rmse:{loss(n)}\teval-rmse:{loss(n)}", 40),
+    "steps and their share": (lambda n: f"Train: 0 [{n * 50:5d}/5000 ({n:3d}%)]  Loss: {loss(n)}  0.1{n % 7}s", 2000),
+    "tokens": (lambda n: f"tokens {n * 4_194_304:,} / 503,316,480, loss {loss(n)}", 167_772_160),
+    "a rate of floats": (lambda n: f"Progress on:train {n}.0it/100.0it rate:1.0s/it postfix:loss={loss(n)}", 40),
+    "a bar of the first characters": (
+        lambda n: f"{n:3d}/100 [{'=' * (n // 5)}>{'.' * (29 - n // 5)}] - ETA: 0:10 - loss: {loss(n)}",
+        40,
+    ),
+    "a bar of each epoch": (lambda n: f"  {n}/60   4.2{n % 7}G   {loss(n)}   640: {bar(40, 40)}", 40),
+    "a bar": (lambda n: f"Training: {bar(n, 40)}", 40),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_counter_of_another_program_is_found_by_its_structure(program: str, tmp_path: Path) -> None:
+    line, last = PROGRAMS[program]
+    told = found((line(n) for n in range(1, 41)), tmp_path)
+    assert (told.last, told.beats.height) == (last, 40)
+
+
+def test_a_counter_of_a_part_gives_way_to_the_one_that_covers_the_run(tmp_path: Path) -> None:
+    part = [f"{at(n)} probe step {n} loss {loss(n)}" for n in range(1, 10)]
+    run = [f"{at(10 + n)} train {n * 10}/900 xent {loss(n)}" for n in range(1, 60)]
+    assert found([*part, *run], tmp_path).last == 590
+
+
+def test_bars_of_another_total_count_something_else(tmp_path: Path) -> None:
+    evaluated = [bar(k, 4) for k in range(1, 5)]
+    lines = [line for n in range(1, 41) for line in (bar(n, 50), *(evaluated if n % 5 == 0 else []))]
+    told = found(lines, tmp_path)
+    assert (told.last, told.beats.height) == (40, 40)
+
+
+def test_a_counter_that_is_called_a_time_is_no_duration(tmp_path: Path) -> None:
+    lines = [f"[batch={n}/80]:\n\t Train time/batch: {n - 1}\n\t Train loss: {loss(n)}" for n in range(1, 41)]
+    assert found(lines, tmp_path).beats["seconds"].drop_nulls().is_empty()
 
 
 @pytest.mark.parametrize("cuts", [1, 3])

@@ -1,0 +1,142 @@
+"""Whether training came to its planned end: by totals, remaining times and messages of an end."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from diagnosis import thresholds
+from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.pace.progress import Progress
+from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.kinds.logs.read.patterns import Haystack
+from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.model import Level, ReadRange
+
+LIMITS: Final = thresholds.limits("planned_end")
+
+#: The minutes and seconds that are left.
+_LEFT: Final = words.regex("phrases", "left")
+#: A counter with its planned end.
+_COUNTER_OF_TOTAL: Final = re.compile(
+    r"(?<![\d./])(\d{1,3}(?:,\d{3})+|\d+)(?:\.0+)?(?:it)?(?:\s*(/|\bof\b)\s*|\|)(\d{1,3}(?:,\d{3})+|\d+)"
+    r"(?:\.0+)?(?:it)?(?![\d./]| \d\d:)"
+)
+#: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch:
+#: [30]".
+_UNIT_COUNT: Final = re.compile(
+    r"(?i)(?<![a-z_])(?:(?:max|num|n|total|train|training|global)[_ -]?){0,3}(epoch|step|iter|update)[a-z]*"
+    r"[\"'\]]*\s*[:=]?\s*[\[\"']*(\d{1,15})(?![.\d])"
+)
+#: The number of steps that a command line asks for.
+_PLANNED_STEPS: Final = re.compile(
+    r"(?i)(?<![a-z])(?:(?:max|num|n|total|train|training)[_-]){0,2}"
+    r"(?:steps|iters|iterations|updates)[= ](\d{1,15})(?![.\d])"
+)
+
+
+def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Sequence[int] = ()) -> bool:
+    """Whether training came to its planned end in one of the files, by what a line of its last
+    counter states, by the ``planned`` numbers of steps of its command line, or by a message of an
+    end that is printed after it only.
+    """
+    if progress.last in planned or _is_closed(progress, table):
+        return True
+    writers = progress.beats.sort("file", "line").partition_by("file", "source", maintain_order=True)
+    furthest = sorted(writers, key=lambda beats: beats["n"][-1])[-LIMITS.last_lines :]
+    return any(_has_ended(beats, progress.interval, table, read) for beats in furthest)
+
+
+def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of steps that command lines ask for ("--steps 80", "max_steps=80")."""
+    return tuple(map(int, _PLANNED_STEPS.findall("\n".join(commands))))
+
+
+def _is_closed(progress: Progress, table: LogTable) -> bool:
+    """Whether a writer closes after the last progress: with a calm message that nobody printed
+    before, about an end or about the counter that is its own total ("40/40").
+    """
+    at_end = (progress.last, progress.last)
+    last = progress.beats.group_by("file").agg(line=pl.col("line").max())
+    last_at = progress.beats["at"].max()
+    cells = table.cells.join(last, on="file", how="left")
+    is_elsewhere = pl.col("line").is_null()
+    is_later = (pl.col("first_at") >= pl.lit(last_at, pl.Int64)).fill_null(False)
+    is_below = (pl.col("first_line") > pl.col("line")).fill_null(False)
+    is_new = pl.when(is_elsewhere).then(is_later).otherwise(is_below)
+    began = cells.group_by("masked").agg(is_new=is_new.all()).filter("is_new")
+    new = table.messages.join(began, on="masked", how="semi").filter(pl.col("level") < Level.WARNING)
+    hay, text = Haystack.of(new["text"]), new["text"]
+    if not new.filter(table.says(words.pattern("outcome", "epilogue"))).is_empty():
+        return True
+    is_reached = new["example"].map_elements(lambda line: at_end in _totals(line), return_dtype=pl.Boolean)
+    closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")) | is_reached)
+    is_denied = hay.contains(closed, words.pattern("outcome", "not_success"))
+    is_denied |= hay.contains(closed, words.pattern("phrases", "failed_code"))
+    return bool((~is_denied).any())
+
+
+def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
+    """The same for one writer. Each total that its last line states is reached ("321/321"), or
+    nearly if other lines follow ("step 990 of 1000", every tenth is printed); a total that is
+    reached again and again is not the job's. Where none counts the steps, the configuration may
+    state it, or the time that is left is shorter than a usual interval.
+    """
+    file, line, n = beats["file"][-1], beats["line"][-1], beats["n"][-1]
+    rounds = beats.unique("n", keep="first", maintain_order=True)["line"]
+    said = table.cells.filter(pl.col("file") == file)
+    before = beats.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
+    texts = _texts(table, file, [line, *before], read)
+    totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())
+    if not any(a == n for a, _ in totals):
+        totals = _planned_totals(
+            texts[0], table.messages.join(said.filter(pl.col("first_line") < rounds[0]), on="masked")
+        )
+    if not any(a == n for a, _ in totals):
+        gaps = beats["at"].diff().drop_nulls()
+        usual_s = float(gaps.filter(gaps > 0).median() or 0) / 1e9  # type: ignore[arg-type]
+        left = [int(t[1]) * 60 + int(t[2]) if (t := _LEFT.search(text)) else math.inf for text in (*texts, "")]
+        return is_followed and left[0] <= usual_s and left[0] < left[1]
+    below = (beats["n"] < n).arg_true()
+    is_inner = below.len() > 0 and below[-1] > (beats["n"] >= n).arg_true()[0]
+    slack = interval if is_followed else 0
+    is_reached = all(total - count <= (slack if count == n else 0) for count, total in totals)
+    return is_reached and not (is_inner and len(totals) <= 1)
+
+
+def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) -> list[str]:
+    """Some lines of a file."""
+    rows = [table.around(file, line, line).filter(pl.col("line") == line) for line in lines]
+    return raw_lines.read_lines(pl.concat(rows), table.files, read) if rows else []
+
+
+def _totals(text: str) -> list[tuple[int, int]]:
+    """The counters of a line with their totals. "2|40|" next to "40/90" is no total: two counters."""
+    found = _COUNTER_OF_TOTAL.findall(text)
+    pairs = [(_whole(a), bool(of), _whole(b)) for a, of, b in found]
+    counted = {a for a, is_total, _ in pairs if is_total}
+    return [(a, b) for a, is_total, b in pairs if b > 1 and (is_total or b not in counted)]
+
+
+def _whole(number: str) -> int:
+    """The value of a number, perhaps with commas between thousands."""
+    return int(number.replace(",", "")[:15])
+
+
+def _planned_totals(text: str, early: pl.DataFrame) -> list[tuple[int, int]]:
+    """The counters of a line with the numbers of their unit that the messages before the first step
+    state: of several the largest, next to a counter of another unit the next one. None if one
+    counts beyond them.
+    """
+    planned: dict[bool, list[int]] = {True: [], False: []}
+    for example in early["example"].filter(early["text"].str.contains("(?i)epoch|step|iter|update")):
+        for unit, number in _UNIT_COUNT.findall(example):
+            planned[unit.lower() == "epoch"].append(int(number))
+    counted = {unit.lower() == "epoch": int(number) for unit, number in _UNIT_COUNT.findall(text)}
+    pick = min if len(counted) > 1 else max
+    found = [(n, pick((b for b in planned[is_epoch] if b >= n), default=0)) for is_epoch, n in counted.items()]
+    return found if all(0 < a <= b for a, b in found) else []
