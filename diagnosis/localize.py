@@ -33,7 +33,8 @@ def of_logs(logs: LogDiagnosis | None) -> list[Suspect]:
 def of_flows(flows: FlowFinding, logs: LogDiagnosis | None) -> list[Suspect]:
     """The suspects of the flows. They are slow members: if the logs show a crash and no slowdown,
     this is only a hint. Of a hung job they are the member that should have sent next (``how``:
-    ceased); of a crash that proves little.
+    ceased); of a crash that proves little. Without a line of logs they are the member that fell
+    silent in the middle of a step (``how``: overdue).
     """
     is_failure = logs is not None and logs.is_failure
     symptom = logs.symptom if logs is not None else ""
@@ -41,6 +42,9 @@ def of_flows(flows: FlowFinding, logs: LogDiagnosis | None) -> list[Suspect]:
     for row in flows.suspects:
         if row.how == "ceased":
             if is_failure and symptom == "hang":
+                out.append(row)
+        elif row.how == "overdue":
+            if logs is None or not logs.has_evidence:
                 out.append(row)
         elif is_failure and symptom != "slow":
             score = row.score * THRESHOLDS.hint

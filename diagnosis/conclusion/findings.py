@@ -191,7 +191,7 @@ def of_last_messages(flows: FlowFinding, condition: str) -> list[Finding]:
 def _last_message(row: SilentMember, *, is_hung: bool) -> Finding:
     text = f"{row.name} sent its last training message"
     category = ""
-    if is_hung and row.owes:
+    if is_hung and row.left_unanswered:
         last = duration(row.unanswered_s)
         text += f"; what {row.by} sent to it in the last {last} was not answered"
         category = STUCK_HOST

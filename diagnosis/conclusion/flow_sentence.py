@@ -34,12 +34,13 @@ def headline(flows: FlowFinding) -> str:
 def _stopped_text(flows: FlowFinding) -> str:
     """The members that still owed a message when their job's traffic ended."""
     ceased = chain.from_iterable(job.ceased for job in flows.jobs)
-    owing = [member.name for member in ceased if member.owes]
+    members = [member for member in ceased if member.owes]
+    owing = [member.name for member in members]
     if not owing:
         return ""
     more = len(owing) - MAX_NAMED
     shown = " and ".join(owing[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f" {shown} stopped in the middle of an exchange, and nothing shows how the job ended."
+    return f" {shown} {members[0].stop_words}."
 
 
 def _slowness(flows: FlowFinding) -> str:

@@ -9,7 +9,8 @@ class Suspect(msgspec.Struct, frozen=True):
     """One entry of a ranking. In a report ``sources`` is ``from`` and ``is_suspect`` is ``suspect``.
 
     ``kind``: node, rank, group, link, switch, code or data. ``score`` in [0, 1]. ``is_suspect`` False: ranked, not
-    accused. ``how``: "ceased" for a member that fell silent first when its job stopped, else empty.
+    accused. ``how``: "ceased" for a member that fell silent first when its job stopped,
+    "overdue" for one that did so in the middle of a step, else empty.
     """
 
     entity: str

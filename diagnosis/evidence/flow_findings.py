@@ -62,7 +62,8 @@ class SlowFinding(msgspec.Struct, frozen=True):
 
 class SilentMember(msgspec.Struct, frozen=True):
     """When a node of a job that stopped sent its last training message. ``owes``: what ``by`` sent to it afterwards,
-    for ``unanswered_s``, was not answered.
+    for ``unanswered_s``, was not answered. Without ``by``: it did not send what was due for so long;
+    ``lives``: other messages of it came later.
     """
 
     name: str
@@ -70,6 +71,18 @@ class SilentMember(msgspec.Struct, frozen=True):
     unanswered_s: float = 0.0
     by: str = ""
     owes: bool = False
+    lives: bool = False
+
+    @property
+    def left_unanswered(self) -> bool:
+        return self.owes and bool(self.by)
+
+    @property
+    def stop_words(self) -> str:
+        """How it stopped, in words, where nothing but flows shows it."""
+        if self.by:
+            return "stopped in the middle of an exchange, and nothing shows how the job ended"
+        return "fell silent first, in the middle of a step; flows do not show why"
 
 
 class Contradiction(msgspec.Struct, frozen=True):

@@ -102,9 +102,14 @@ SAID = {
         "Network flows of 1 job with 2 members, without a timeline of steps. The times are whole seconds.",
     ),
     "who stopped in the middle of an exchange": (
-        flows(job() | {"ceased": [{"name": "node-b", "owes": True}, {"name": "node-c"}]}),
+        flows(job() | {"ceased": [{"name": "node-b", "owes": True, "by": "node-c"}, {"name": "node-c"}]}),
         "No slow step in the network flows of 1 job with 2 members and 10 steps. node-b stopped in the middle of an "
         "exchange, and nothing shows how the job ended.",
+    ),
+    "who fell silent first in a step": (
+        flows(job() | {"ceased": [{"name": "node-b", "owes": True}]}),
+        "No slow step in the network flows of 1 job with 2 members and 10 steps. node-b fell silent first, in the "
+        "middle of a step; flows do not show why.",
     ),
     "port counters": (
         flows(ports=[{"ports_total": 3}]),

@@ -17,6 +17,7 @@ from diagnosis import thresholds
 from diagnosis.evidence import SilentMember
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
+from diagnosis.kinds.flows.slow.overdue import overdue_member
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import last_messages, shows_turns
 
@@ -45,8 +46,10 @@ def silent_members(job: JobFlows, steps: Steps, capture: Capture) -> list[Silent
     usual = float(np.median(steps.seconds))
     after_s = THRESHOLDS.steps_after * usual
     last_step_at = float(steps.end[-1])
-    if capture.span_s - last_step_at < after_s or not shows_turns(job, steps, capture):
+    if capture.span_s - last_step_at < after_s:
         return []
+    if not shows_turns(job, steps, capture):
+        return _first_overdue(job, steps, capture)
     since = float(steps.start[-min(THRESHOLDS.steps_before, len(steps))])
     until = last_step_at + after_s  # what comes later closes connections
     words = _last_words(job, since, until, capture)
@@ -62,6 +65,16 @@ def silent_members(job: JobFlows, steps: Steps, capture: Capture) -> list[Silent
         )
         for word in words[:MAX_LISTED]
     ]
+
+
+def _first_overdue(job: JobFlows, steps: Steps, capture: Capture) -> list[SilentMember]:
+    """Who did not send what was due in the step that broke off."""
+    found = overdue_member(job, steps, capture)
+    if found is None:
+        return []
+    waited_s = round(capture.span_s - found.due_at, 4)
+    at = capture.at(found.last_at)
+    return [SilentMember(found.name, at, waited_s, owes=True, lives=found.lives)]
 
 
 def _last_words(job: JobFlows, since: float, until: float, capture: Capture) -> list[_LastWord]:

@@ -80,6 +80,15 @@ def _add_members(ranking: _Ranking, slow: SlowReport, capture: Capture) -> None:
 
 
 def _owing_suspect(member: SilentMember) -> FlowSuspectRow:
-    sent = f"what {member.by} sent to it in the last {duration(member.unanswered_s)}"
-    reason = f"{member.name} did not answer {sent}; then all waited."
-    return FlowSuspectRow(member.name, "node", thresholds.of("tell").owing_p, ["flows"], [reason], how="ceased")
+    lasted = duration(member.unanswered_s)
+    score = thresholds.of("tell").owing_p
+    if member.by:
+        sent = f"what {member.by} sent to it in the last {lasted}"
+        reason = f"{member.name} did not answer {sent}; then all waited."
+        return FlowSuspectRow(member.name, "node", score, ["flows"], [reason], how="ceased")
+    still = "Other messages of it still came" if member.lives else "Nothing came from it any more"
+    reason = (
+        f"{member.name} fell silent first, in the middle of a step; the others waited for {lasted}. "
+        f"{still}. Flows do not show why."
+    )
+    return FlowSuspectRow(member.name, "node", score, ["flows"], [reason], how="overdue")
