@@ -161,10 +161,12 @@ def _with_culprit(text: str, fault: Sequence[Fault]) -> str:
     if not fault or contains_name(text, fault[0].place.name):
         return text
     lead = fault[0]
-    if lead.p >= THRESHOLDS.stated:
-        return f"{place_text(lead.place)} is most probably at fault. {text}"
     same = [f for f in fault if f.p >= lead.p - EPSILON]
-    shown = ", ".join(place_text(f.place) for f in same[:MAX_LISTED])
+    names = [place_text(f.place) for f in same[:MAX_LISTED]]
+    if lead.p >= THRESHOLDS.stated:
+        verb = "is" if len(same) == 1 else "are"
+        return f"{' and '.join(names)} {verb} most probably at fault. {text}"
+    shown = ", ".join(names)
     if len(same) == 1:
         return f"Perhaps {shown} is at fault. {text}"
     others = " and others" if len(same) > MAX_LISTED else ""

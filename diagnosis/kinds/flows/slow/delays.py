@@ -48,9 +48,10 @@ MAX_SEARCHED_RECORDS: Final = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A machine (``kind`` node, one name), the uplinks of a leaf (``kind`` switch; several names if they cannot be
-    separated), or what joins the only two leaves (``kind`` link, one name, ``leaves``: their names). ``members``:
-    address ids; ``is_machine``: the name is a machine's and no address.
+    """A machine (``kind`` node, one name), two that are slow at once (two), the uplinks of a leaf
+    (switch; several names if they cannot be separated), or what joins the only two leaves (link, one
+    name, ``leaves``: their names). ``members``: address ids; ``is_machine``: the name is a machine's
+    and no address.
     """
 
     kind: str
@@ -62,7 +63,12 @@ class Candidate:
     @property
     def is_path(self) -> bool:
         """Whether it joins leaves and is no machine."""
-        return self.kind != "node"
+        return self.kind in ("switch", "link")
+
+    @property
+    def alternatives(self) -> int:
+        """Of how many names one is meant: of two at once both are."""
+        return 1 if self.kind == "two" else len(self.names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from diagnosis.kinds.flows.slow.delays import (
     measure_delays,
 )
 from diagnosis.kinds.flows.slow.slowness import SlowReport, slow_steps
+from diagnosis.kinds.flows.slow.two_at_once import with_two
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import shows_turns
 from diagnosis.plain import percent
@@ -89,7 +90,8 @@ def find_stragglers(job: JobFlows, steps: Steps, capture: Capture) -> StragglerR
     for stretch in join_stretches(wanted, find_raised_stretches(delays, usual)):
         evidence = delays.evidence(stretch.steps)
         if evidence is not None:
-            sizes = np.array([float(len(c.names)) for c in delays.candidates])
+            candidates, evidence = with_two(delays.candidates, evidence)
+            sizes = np.array([float(c.alternatives) for c in candidates])
             p = probabilities(evidence)
             if culprits := _smallest_set(p, sizes):
                 found.append(_finding(culprits, delays, stretch, steps, usual=usual))
@@ -204,28 +206,30 @@ def _smallest_set(p: Floats, sizes: Floats) -> list[tuple[int, float]]:
 
 #: The reason for a machine and for an uplink, by the strongest evidence.
 _REASONS: Final = {
-    "late": "the others waited for it",
-    "into": "what was sent to it came through late",
-    "sent": "what it sent came through late",
-    "silent": "it answered late what was sent to it",
-    "across": "what crosses it came through late",
-    "lost": "what was sent to it was lost and repeated",
+    "late": "the others waited for {it}",
+    "into": "what was sent to {it} came through late",
+    "sent": "what {they} sent came through late",
+    "silent": "{they} answered late what was sent to {it}",
+    "across": "what crosses {it} came through late",
+    "lost": "what was sent to {it} was lost and repeated",
 }
 
 
 def _candidate_text(candidate: Candidate) -> str:
     if candidate.kind == "link":
         return f"the link between {' and '.join(candidate.leaves)}"
-    return f"the uplinks of {' and '.join(candidate.names)}" if candidate.is_path else candidate.names[0]
+    names = " and ".join(candidate.names)
+    return f"the uplinks of {names}" if candidate.is_path else names
 
 
 def _finding(
     culprits: Sequence[tuple[int, float]], delays: Delays, stretch: Stretch, steps: Steps, *, usual: float
 ) -> SlowReport:
-    chosen = [delays.candidates[at] for at, _ in culprits]
+    known_shares = delays.shares(stretch.steps)
+    assert known_shares is not None
+    candidates, shares = with_two(delays.candidates, known_shares)
+    chosen = [candidates[at] for at, _ in culprits]
     first, p = culprits[0]
-    shares = delays.shares(stretch.steps)
-    assert shares is not None
     evidence = dict(zip(EVIDENCE, np.minimum(shares[first], 1.0).tolist(), strict=True))
     network = max(_NETWORK_EVIDENCE, key=lambda name: evidence[name])
     is_late = evidence[network] < THRESHOLDS.network * evidence["late"]
@@ -235,7 +239,9 @@ def _finding(
         kind = max(("across", "into"), key=lambda name: evidence[name])
     of = "of the steps" if kind == "lost" else "of the lost time"
     who = ", or ".join(_candidate_text(c) for c in chosen)
-    why = _REASONS["across" if is_path else kind]
+    are_two = len(chosen) == 1 and chosen[0].kind == "two"
+    words = {"it": "them", "they": "they"} if are_two else {"it": "it", "they": "it"}
+    why = _REASONS["across" if is_path else kind].format_map(words)
     slow = SlowReport(
         "slow_switch" if is_path else "slow_group",
         float(steps.start[stretch.first]),
@@ -243,7 +249,7 @@ def _finding(
         f"{'' if len(chosen) == 1 else 'Either '}{who}: {why} ({percent(evidence[kind])} {of}).",
         factor=float(np.median(steps.normalised_s[list(stretch.steps)])) / usual,
         confidence=round(min(p, MOST_SURE), 3),
-        shares=_shares(culprits, delays.candidates),
+        shares=_shares(culprits, candidates),
     )
     slow.candidates = list(chain.from_iterable(c.leaves or c.names for c in chosen if c.is_path))
     slow.link = next((c.names[0] for c in chosen if c.kind == "link"), "")
@@ -257,9 +263,10 @@ def _finding(
 
 
 def _shares(culprits: Iterable[tuple[int, float]], candidates: Sequence[Candidate]) -> dict[str, float]:
-    """The probability of each name: the names of one candidate share its own."""
+    """The probability of each name: alternative names of one candidate share its own."""
     shares: dict[str, float] = {}
     for at, p in culprits:
-        names = candidates[at].names
-        shares.update(dict.fromkeys(names, round(p / len(names), 3)))
+        one = candidates[at]
+        own = dict.fromkeys(one.names, p / one.alternatives)
+        shares = {name: round(shares.get(name, 0.0) + own.get(name, 0.0), 3) for name in {**shares, **own}}
     return shares
