@@ -126,7 +126,9 @@ def diagnose(
         budgets=(budgets := Budgets(parsed, alarm, left_out)),
     )
     logs = budgets.run("logs", lambda: attempts.diagnose_logs(parsed, given), None, is_part=True)
-    unread = {p.path: p for p in unread_files(parsed, logs)}
+    quiet = quiet_texts(parsed, logs)
+    laid_out = states.read_layouts(quiet, read)
+    unread = {p.path: p for p in unread_files(parsed, logs) if p.path not in laid_out}
     on_stage("stacks", 0, 1)
     stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
@@ -143,9 +145,9 @@ def diagnose(
         logs = localize.with_stacks(logs, stack_finding)
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
     seen = logs or NO_LOGS
-    told = {path: seen.read_notes[path] for path in seen.read_notes.keys() - unread}
-    ordered = sorted(every, key=lambda p: p.path)
-    alike = alike_texts.stated_facts(quiet_texts(parsed, logs), read)
+    told = {path: seen.read_notes[path] for path in seen.read_notes.keys() - unread - laid_out.keys()}
+    ordered = sorted((laid_out.get(p.path, p) for p in every), key=lambda p: p.path)
+    alike = alike_texts.stated_facts(quiet, read)
     compared = {path for path, _ in alike}
     why = {path: unread_reason(p, is_compared=path in compared) for path, p in unread.items()}
     inputs = tuple(_input(p, told.get(p.path, ""), why.get(p.path)) for p in ordered)
@@ -156,8 +158,9 @@ def diagnose(
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
     healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
     results += _differences(stated, every, logs, healthy)
+    results += states.analyse(list(laid_out.values()))
     measures = logs.measures if logs else ()
-    shown = [*stated, *alike]
+    shown = [*stated, *alike, *kind_table.facts(list(laid_out.values()))]
     facts = budgets.run("facts", lambda: fact_table.summarise(shown, tables, measures), None, is_part=True)
     suspects = weigh.update_suspects(suspects, results)
     concluded = conclude(
@@ -193,7 +196,7 @@ def diagnose(
         suspects=suspects,
         conclusion=conclusion_report(replace(concluded, advice=advice, checks=offered)),
         advice=advice,
-        missing=(*budgets.told, *_missing(parsed, logs)),
+        missing=(*budgets.told, *_missing(parsed, logs, list(unread.values()))),
         observed=seen.observed,
         inferred=_inferred(concluded, logs, results),
         clocks=seen.clocks,
@@ -375,7 +378,7 @@ def _input(p: Parsed, read_note: str, unread: str | None) -> InputRow:
 _NO_LOGS: Final = "No log lines were found, so stage, iteration and end of the job are unknown."
 
 
-def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:
+def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None, unread: Sequence[Parsed]) -> tuple[str, ...]:
     out = list(logs.missing) if logs else [_NO_LOGS]
     skipped = [p for p in parsed if p.skipped and p.bytes]
     out += [f"{p.path} was not used: {p.skipped}" for p in skipped[:MAX_NAMED_FILES]]
@@ -389,5 +392,5 @@ def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, 
             f"{folded[0].path}{also} holds too many different messages: {lines:,} lines were compared by their first "
             "words only."
         )
-    out += unread_sentences(parsed, logs)
+    out += unread_sentences(unread)
     return tuple(out)

@@ -31,9 +31,8 @@ def quiet_texts(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Par
     return _without_verdict(parsed, logs) if logs is not None else []
 
 
-def unread_sentences(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[str]:
+def unread_sentences(unread: Sequence[Parsed]) -> list[str]:
     """What is said of :func:`unread_files`."""
-    unread = unread_files(parsed, logs)
     out = [f"{p.path} {_was(p)}: {_form(p)}" for p in unread[:MAX_NAMED_FILES]]
     if len(unread) > MAX_NAMED_FILES:
         out.append(f"{len(unread) - MAX_NAMED_FILES} more files were not recognised.")

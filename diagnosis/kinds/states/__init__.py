@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds import logs
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile, EvidenceKind, Format, guarded, read_whole
-from diagnosis.kinds.states.formats import load
+from diagnosis.kinds.states.formats import load, load_layouts
+from diagnosis.kinds.states.layout_reading import read_layouts
 from diagnosis.kinds.states.report_sections import (
     MAX_BYTES,
     facts_of,
@@ -31,7 +32,7 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed
 if TYPE_CHECKING:
     from diagnosis.evidence import Result
 
-__all__ = ["KIND", "machine_of_path", "nodes_of_pods", "parse", "sniff"]
+__all__ = ["KIND", "machine_of_path", "nodes_of_pods", "parse", "read_layouts", "sniff"]
 
 
 def recognise(head: bytes, path: str) -> str | None:
@@ -76,8 +77,8 @@ def analyse(parsed: Sequence[Parsed]) -> list[Result]:
 
 
 def list_formats() -> list[Format]:
-    """The formats of reports, one a tool."""
-    return [Format(one.title, one.concludes, one.example) for one in load()]
+    """The formats of reports, one a tool, and the layouts of others."""
+    return [Format(one.title, one.concludes, one.example) for one in (*load(), *load_layouts())]
 
 
 KIND = EvidenceKind(

@@ -86,6 +86,12 @@ def load() -> tuple[Format, ...]:
     return tuple(map(_format, table("formats", "diagnosis.kinds.states")["format"]))
 
 
+@cache
+def load_layouts() -> tuple[Format, ...]:
+    """The families of tools whose reports are read by their layout; the sign: words of the family."""
+    return tuple(map(_format, table("layouts", "diagnosis.kinds.states")["format"]))
+
+
 def format_of(text: str) -> Format | None:
     """The format of a report that begins with ``text``; None for any other text."""
     head = text[:SIGN_BYTES]

@@ -135,7 +135,8 @@ def _check_of(form: Format, outcome: Outcome) -> Check:
 
 
 def _result(path: str, ids: frozenset[str], row: FaultRow, category: str, fact: Fact) -> Result:
-    form = next(one for one in formats.load() if one.id in ids)
+    known = (*formats.load(), *formats.load_layouts())
+    form = next(one for one in known if one.id in ids)
     leaf = taxonomy.load().get(category)
     # a program that crashed says nothing against the machine that it ran on
     is_of_program = leaf.category == "user"

@@ -89,13 +89,13 @@ def parse(data: bytes, path: str) -> Parsed:
     text = _text(data) or ""
     facts: list[Fact] = []
     parts: list[Section] = []
-    host = _host(text, path)
+    host = host_of(text, path)
     for piece in cut(text):
         before = len(facts)
         if piece.form is not None:
             found = entries(piece.form.shape, without_title(piece.text), piece.form)
             place = _only_node(found) or host
-            facts += [_fact(entry, place, piece.first_line) for entry in found[: MAX_FACTS - before]]
+            facts += [fact_of(entry, place, piece.first_line) for entry in found[: MAX_FACTS - before]]
         if without_title(piece.text).strip():
             parts.append(_section(piece, len(facts) - before))
     known = list(dict.fromkeys(part.form.id for part in parts if part.form is not None))
@@ -205,7 +205,8 @@ def _only_node(found: Sequence[Entry]) -> str:
     return nodes.pop() if len(nodes) == 1 else ""
 
 
-def _fact(entry: Entry, host: str, first_line: int) -> Fact:
+def fact_of(entry: Entry, host: str, first_line: int) -> Fact:
+    """The fact of an entry of a section that begins at ``first_line`` of a report of ``host``."""
     place = Place("node", entry.node or host)
     line = entry.line + first_line - 1 if entry.line else 0
     return Fact.of(place, entry.path, entry.value, line, entry.part)
@@ -226,7 +227,7 @@ def _is_log(text: str) -> bool:
     return log_lines.are_timed(lines, _MAX_LOG_SHARE)
 
 
-def _host(text: str, path: str) -> str:
+def host_of(text: str, path: str) -> str:
     """The machine that a report is of: as it says, else what is left of the name of its file or
     folder without the words of tools ("ibstat-gpu-19.txt", "gpu-19/ibstat.txt"). A word that does not
     look like a machine's name gives way to one that does.

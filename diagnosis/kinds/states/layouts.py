@@ -1,0 +1,190 @@
+"""Reports that no format describes, read by their layout: ``key: value``, tables with a header,
+counters behind their numbers, JSON and XML.
+
+Nothing is known of their properties: the table of faults judges those whose words mean one thing in
+any tool (rows ``layout-…``), the others are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from diagnosis.kinds.states import shapes
+from diagnosis.kinds.states.formats import load_layouts
+from diagnosis.kinds.states.shapes import MAX_DEPTH, MAX_LINE_CHARS, Entry
+
+#: Facts of one text.
+MAX_ENTRIES: Final = 5_000
+_MIN_ENTRIES: Final = 3
+#: Lines of a report that say something in its layout.
+_MIN_SHARE: Final = 0.5
+#: Characters in which the words of a family are counted.
+_BEGIN_CHARS: Final = 4_096
+#: How documents begin, with their shape.
+_DOCUMENTS: Final = {"{": "json", "[": "json", "<": "xml"}
+#: Lines of marks: they part a table from its header.
+_RULE: Final = re.compile(r"[\s|+\-=_*#~]*")
+_CLOCK: Final = re.compile(r".{0,40}?\b\d\d:\d\d:\d\d\b")
+#: A key of at most seven words before its value. A level of a log is none.
+_PAIR: Final = re.compile(
+    r"(?!(?i:error|warn(?:ing)?|info|debug|note|fatal|critical)\b)"
+    r"(?P<key>[\w\[][^\s:=|<>{}\"']{0,40}(?: [^\s:=|<>{}\"']{1,40}){0,6})"
+    r"\s{0,60}(?:\.{2,60}\s?)?(?::(?=[\s.]|$)|={1,2})\.{0,60}(?P<value>.*)"
+)
+#: "0 runts, 91800 CRC": counters behind their numbers.
+_COUNT: Final = re.compile(r"([0-9][0-9,]{0,24}) ([A-Za-z][A-Za-z/()\-]{0,30}(?: [A-Za-z/()\-]{1,30}){0,4})")
+_COUNTS: Final = re.compile(rf"(?:{_COUNT.pattern}(?:, |\s{{2,40}}|$)){{1,16}}")
+#: Parts of a machine that are told apart by their numbers.
+_NUMBERED: Final = re.compile(
+    r"(?i)(.*\b(?:gpu|device|card|port|disk|node|socket|npu|chip|nic|link|slot|id|index)): {0,4}(\d{1,4})"
+)
+_NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,:%]*")
+_DIGIT: Final = re.compile(r"\d")
+#: The name of a column: no number, and no end of a sentence.
+_COLUMN: Final = re.compile(r"(?![-+]?[0-9][0-9.,:%]*$).{0,23}[^.;!?]")
+_NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "server"})
+#: A first column of times or steps: a history, no state.
+_HISTORY: Final = re.compile(r"(?i)\"?(?:time|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
+_COLUMNS: Final = range(3, 65)
+#: A longer line is no title of what is further right, but for the first one.
+_MAX_TITLE: Final = 24
+_MAX_PART: Final = 60
+
+type _Split = Callable[[str], list[str]]
+
+
+def _between(mark: str) -> _Split:
+    def split(line: str) -> list[str]:
+        return [cell.strip(" \"'") for cell in line.strip(mark).split(mark)]
+
+    return split
+
+
+def _by_gaps(line: str) -> list[str]:
+    return re.split(r"\s{2,}", line)
+
+
+#: How the cells of a table are parted, the plainest first.
+_SPLITS: Final[tuple[_Split, ...]] = (*map(_between, "|,;\t"), _by_gaps, str.split)
+
+
+def family_of(text: str, path: str) -> str:
+    """The id of the layout whose words occur most often in the path and the beginning of a text."""
+    said = f"{path}\n{text[:_BEGIN_CHARS]}"
+    counts = {form.id: len(form.sign.findall(said)) for form in load_layouts()}
+    return max(counts, key=lambda name: counts[name])
+
+
+def entries(text: str) -> list[Entry]:
+    """What a text states; nothing if it has no layout. O(len(text))."""
+    shape = _DOCUMENTS.get(text.lstrip()[:1])
+    reader = _Lines()
+    stated = shapes.entries(shape, text, load_layouts()[0]) if shape else reader.read(text)
+    found = list(islice(stated, MAX_ENTRIES))
+    is_report = len(found) >= _MIN_ENTRIES and reader.known >= _MIN_SHARE * reader.lines
+    return found if is_report else []
+
+
+class _Lines:
+    """Reads a text line by line. ``lines`` hold something; ``known`` of them belong to a layout."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.known = 0
+        #: indentation and title of each open level
+        self._levels: list[tuple[int, str]] = []
+        self._header: list[str] = []
+        self._split: _Split = str.split
+        self._before = ""
+
+    def read(self, text: str) -> Iterator[Entry]:
+        """The entries of all lines."""
+        for number, line in enumerate(text.splitlines(), 1):
+            body = line[:MAX_LINE_CHARS].strip()
+            if not body:
+                self._header = []
+                self._before = ""
+            elif _RULE.fullmatch(body) is None:
+                found = self._of_line(line, body)
+                self.lines += 1
+                self.known += bool(found)
+                yield from (entry._replace(line=number) for entry in found)
+
+    def _of_line(self, line: str, body: str) -> list[Entry]:
+        before = self._before
+        self._before = body
+        if _CLOCK.match(body):
+            return []
+        row = self._row(before, body)
+        if row:
+            return row
+        indent = len(line) - len(line.lstrip())
+        self._levels = [level for level in self._levels if level[0] < indent]
+        part, *path = [title for _, title in self._levels] or [""]
+        stated = _counts(body) or _pairs(body)
+        self._open(indent, body)
+        return [Entry((*path, name), value, 0, part) for name, value in stated]
+
+    def _open(self, indent: int, body: str) -> None:
+        """What is further right belongs to this line."""
+        numbered = _NUMBERED.fullmatch(body)
+        pair = _PAIR.fullmatch(body)
+        title = body.partition(",")[0].rstrip(" :.")
+        if numbered is not None:
+            title = f"{numbered[1]} {numbered[2]}"
+        elif pair is not None:
+            title = pair["key"]
+        is_short = not self._levels or len(title) <= _MAX_TITLE
+        if is_short and len(self._levels) < MAX_DEPTH:
+            self._levels.append((indent, title[:_MAX_PART]))
+
+    def _row(self, before: str, body: str) -> list[Entry]:
+        """The cells of a row of a table; none for other lines."""
+        if not self._header:
+            self._header, self._split = _header(before, body)
+        cells = self._split(body)
+        if self._split is str.split and self._header:
+            cells = body.split(None, len(self._header) - 1)
+        if len(cells) != len(self._header):
+            self._header = []
+            return []
+        first, *names = self._header
+        is_node = first.lower() in _NODE_COLUMNS
+        place = ("", cells[0]) if is_node else (cells[0], "")
+        pairs = zip(names, cells[1:], strict=True)
+        return [Entry((name,), cell, 0, *place) for name, cell in pairs if cell]
+
+
+def _header(before: str, body: str) -> tuple[list[str], _Split]:
+    """The names of the columns if a line and the one before it are a row of a table and its header."""
+    for split in _SPLITS:
+        names = split(before)
+        if _is_header(names, split(body)) and _HISTORY.match(before) is None:
+            return names, split
+    return [], str.split
+
+
+def _is_header(names: Sequence[str], cells: Sequence[str]) -> bool:
+    """Whether words name the columns of cells, of which one holds a number. A table of nothing else
+    names no part.
+    """
+    is_table = len(names) in _COLUMNS and len(names) == len(cells)
+    is_named = all(map(_COLUMN.fullmatch, names)) and len(set(names)) == len(names)
+    is_mixed = any(map(_DIGIT.search, cells)) and not all(map(_NUMBER.fullmatch, cells))
+    return is_table and is_named and is_mixed
+
+
+def _counts(body: str) -> list[tuple[str, str]]:
+    """Names and values of counters behind their numbers; none for any other line."""
+    found = _COUNT.findall(body) if _COUNTS.fullmatch(body) else ()
+    return [(name, number) for number, name in found]
+
+
+def _pairs(body: str) -> list[tuple[str, str]]:
+    """Key and value of a line; none for any other line."""
+    found = _PAIR.fullmatch(body)
+    value = found["value"].strip() if found is not None else ""
+    return [(found["key"], value)] if found is not None and value else []

@@ -1,0 +1,120 @@
+"""Reports that no format describes are read by their layout, and accuse by plain words only."""
+
+from __future__ import annotations
+
+import io
+import time
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from diagnosis import ParseHints, parse, pipeline
+from diagnosis.evidence import Result
+from diagnosis.kinds import states
+from diagnosis.kinds.states import formats, layouts
+from diagnosis.kinds.states.layout_reading import MAX_BYTES, MAX_SIZE, read_layouts
+from diagnosis.kinds.states.report_sections import facts_of
+from diagnosis.model import Kind, Parsed
+from diagnosis.report import to_json
+
+ROWS = tomllib.loads(resources.files("diagnosis.kinds.states").joinpath("bad_values.toml").read_text())["fault"]
+EXAMPLES = {row["id"]: row["example"] for row in ROWS if row["id"].startswith("layout-")}
+
+
+def read_texts(texts: dict[str, str]) -> dict[str, Parsed]:
+    facts = {"has_headers": False}
+    quiet = [Parsed(path, Kind.LOG, bytes=len(text), facts=facts) for path, text in texts.items()]
+    return read_layouts(quiet, lambda path, offset, length: texts[path].encode()[offset : offset + length])
+
+
+def results(text: str) -> list[Result]:
+    return states.KIND.analyse(list(read_texts({"report.txt": text}).values()))
+
+
+def stated(text: str) -> dict[tuple[str, str], str]:
+    (one,) = read_texts({"report.txt": text}).values()
+    return {(fact.part, fact.name): fact.value for fact in facts_of(one)}
+
+
+@pytest.mark.parametrize("form", formats.load_layouts(), ids=lambda form: form.id)
+def test_each_family_is_known_by_its_words_and_its_example_is_sound(form: formats.Format) -> None:
+    assert layouts.family_of(form.example, "report.txt") == form.id
+    assert stated(form.example)
+    assert results(form.example) == []
+
+
+@pytest.mark.parametrize(("fault", "text"), EXAMPLES.items(), ids=EXAMPLES)
+def test_a_bad_value_is_found_by_its_words(fault: str, text: str) -> None:
+    assert fault in [result.outcome.id for result in results(text)]
+
+
+def test_a_table_is_read_by_its_header_whatever_parts_its_columns() -> None:
+    expected = {("Eth1/1", "Speed"): "400G", ("Eth1/1", "Errors"): "0", ("Eth1/2", "Errors"): "7"}
+    rows = [["Port", "Speed", "Errors"], ["Eth1/1", "400G", "0"], ["Eth1/2", "400G", "7"]]
+    for mark in ("  ", ",", "\t", " | "):
+        text = "\n".join(map(mark.join, rows))
+        assert stated(text).items() >= expected.items()
+
+
+def test_what_is_further_right_belongs_to_the_part_above_it() -> None:
+    text = "GPU: 3\n  Health: OK\n  Memory\n    Used: 7 GB\nGPU: 4\n  Health: Bad\n"
+    found = stated(text)
+    assert found["GPU 3", "Memory.Used"] == "7 GB"
+    assert found["GPU 4", "Health"] == "Bad"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the job hung again\nwe restarted it\nand it ran\n",
+        "12:00:01 a: 1\n12:00:02 b: 2\n12:00:03 c: 3\n",
+        "step,loss\n1,2.5\n2,2.4\n3,2.3\n",
+        "alpha beta gamma\n0 1 2\n1 4 5\n2 7 8\n",
+        "ERROR: one\nERROR: two\nWARNING: three\n",
+    ],
+    ids=["prose", "a log", "a history", "numbers", "complaints"],
+)
+def test_a_text_without_the_layout_of_a_report_states_nothing(text: str) -> None:
+    assert read_texts({"a.txt": text}) == {}
+
+
+def test_a_text_with_times_and_levels_stays_a_log() -> None:
+    text = b"Port: 1\nSpeed: 400G\nErrors: 7\n"
+    log = Parsed("a.log", Kind.LOG, bytes=len(text), facts={"has_headers": True})
+    assert read_layouts([log], lambda path, offset, length: text) == {}
+
+
+def test_an_interface_that_receives_many_packets_is_sound() -> None:
+    text = "Ethernet1/1 is up\n  81237123123 packets input, 912312 bytes\n  0 input errors, 0 CRC, 0 alignment\n"
+    assert results(text) == []
+    (found,) = results(text.replace("0 CRC", "91,800 CRC"))
+    assert found.words == "Ethernet1/1 is up CRC: 91,800"
+
+
+def test_the_name_of_a_machine_says_nothing_of_the_family() -> None:
+    text = "Port: 1\nName: gpu-01\nPeer: gpu-02\nOther: gpu-03\n"
+    assert layouts.family_of(text, "leaf.txt") == "layout-network"
+
+
+def test_a_hostile_text_costs_little_and_a_large_one_is_not_read() -> None:
+    lines = ["a" * 60 + " " * 3_000, "." * 4_000, "0 " * 2_000, "a: " * 1_300, "[{" * 2_000, "\t" * 4_000]
+    for line in lines:
+        began = time.process_time()
+        read_texts({"a.txt": f"{line}\n" * 16})
+        assert time.process_time() - began < 2.0
+    assert read_texts({"a.txt": "a: 1\n" * (MAX_SIZE // 4)}) == {}
+    (cut,) = read_texts({"a.txt": "a: 1\n" * MAX_BYTES}).values()
+    assert cut.notes[0].endswith(f"Only the first {MAX_BYTES:,} bytes were read.")
+
+
+def test_a_text_of_an_unknown_tool_is_shown_with_its_facts_and_acquits_nobody(tmp_path: Path) -> None:
+    data = b"Widget status\n  Colour: blue\n  Weight: 7 kg\n  Shape: round\n  Place: shelf 3\n"
+    parsed = parse(io.BytesIO(data), "widget.txt", ParseHints(), tmp_path / "work")
+    told = to_json(pipeline.diagnose([parsed], read=lambda path, offset, length: data[offset : offset + length]))
+    assert told["inputs"][0]["unread"] is None
+    assert "4 facts were read" in told["inputs"][0]["notes"][0]
+    assert told["facts"]["facts"] == 4
+    assert told["conclusion"]["condition"] == "unknown"
+    assert told["headline"].startswith("Not enough evidence")
