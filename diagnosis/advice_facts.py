@@ -135,10 +135,15 @@ class Known:
 
     @property
     def has_worked(self) -> bool:
-        """Whether the attempt made progress; a report without a conclusion denies it nothing."""
+        """Whether the attempt made progress; a report without a conclusion denies it nothing. Logs
+        without times date no progress, but count it.
+        """
         if self.conclusion is None:
             return True
-        return bool(self.conclusion.slowdowns) or "progress" in {link.what for link in self.conclusion.chain}
+        began = self.conclusion.moment
+        counted = 0 if began is None else began.iteration or 0
+        is_dated = "progress" in {link.what for link in self.conclusion.chain}
+        return is_dated or bool(self.conclusion.slowdowns) or counted > 1
 
     def is_of(self, leaves: str) -> bool:
         """Whether the category is in one of the ladder's lists of leaves."""
@@ -302,6 +307,7 @@ TABLE: Final[dict[str, Callable[[Known], FactValue]]] = {
     "is_memory_error": lambda k: k.is_of("memory_errors"),
     "is_user_error": _is_user_error,
     "has_worked": lambda k: k.has_worked,
+    "is_to_look_up": lambda k: k.is_of("look_first"),
     "is_outside": lambda k: k.is_of("outside"),
     "is_nan": lambda k: k.answer.subcategory in ("nan_divergence", "silent_data_corruption"),
     "is_silent": lambda k: k.symptom in ("hang", "slow"),
@@ -309,6 +315,7 @@ TABLE: Final[dict[str, Callable[[Known], FactValue]]] = {
     "is_mismatch": lambda k: k.is_mismatch,
     "network_alerts": lambda k: k.network_alerts,
     "culprit_nodes": lambda k: k.culprit_nodes,
+    "culprit_ranks": lambda k: [f"rank {row.entity}" for row in k.accused if row.kind == "rank"],
     "suspect_score": lambda k: k.suspect_score,
     "stack_suspects": lambda k: list(k.stacks.suspect_ranks),
     "stack_who": lambda k: ranks_text(k.stacks.suspect_ranks),

@@ -154,6 +154,12 @@ class SlowStretch(msgspec.Struct, frozen=True):
     factor: float = 0.0
 
 
+class BeginningPart(msgspec.Struct, frozen=True):
+    """The iteration at which the failure began."""
+
+    iteration: int | None = None
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What is read again of a report's ``conclusion``; its default is that of a report without one."""
 
@@ -165,6 +171,7 @@ class Answer(msgspec.Struct, frozen=True):
     fault: tuple[NamedFault, ...] = ()
     chain: tuple[ChainLink, ...] = ()
     slowdowns: tuple[SlowStretch, ...] = ()
+    moment: BeginningPart | None = None
 
 
 #: Findings that say that something is slow.

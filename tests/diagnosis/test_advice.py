@@ -90,7 +90,9 @@ def test_alerts_of_different_nodes_do_not_add_up():
         ({"category": "user", "subcategory": "cuda_oom"}, "fix_input"),
         ({"category": "user", "subcategory": "nan_divergence"}, "stop_time_check"),
         ({"category": "platform", "subcategory": "preemption"}, "resubmit"),
-        ({"category": "unknown", "subcategory": "unknown"}, "stop_time_check"),
+        ({"category": "unknown", "subcategory": "unknown"}, "collect"),
+        ({"category": "unknown", "subcategory": "unknown", "symptom": "hang"}, "stop_time_check"),
+        ({"category": "framework", "subcategory": "rendezvous_timeout"}, "collect"),
         ({"is_failure": False, "symptom": "none"}, "none"),
     ],
 )
@@ -113,7 +115,7 @@ def test_the_ladder_is_climbed_as_cheaper_actions_fail():
     climbed = []
     tried: list[str] = []
     for step in ("stop_time_check", "reattempt", "rollback", "replay"):
-        climbed.append(advise({"logs": logs(), "tried": tried})["action"])
+        climbed.append(advise({"logs": logs(symptom="hang"), "tried": tried})["action"])
         tried.append(step)
     assert climbed == ["stop_time_check", "reattempt", "rollback", "replay"]
 
@@ -328,6 +330,26 @@ def test_nodes_that_are_set_up_otherwise_are_made_equal_and_not_tested():
 def test_ranks_that_entered_different_collectives_are_a_matter_of_code_also_if_only_logs_say_so():
     got = advise({"logs": logs(category="framework", subcategory="collective_mismatch", confidence=0.84)})
     assert got["rule"] == "rollback.collective_mismatch"
+
+
+def test_a_rank_without_a_machine_is_looked_up_before_all_machines_are_tested():
+    answer = {"condition": "hung", "category": "framework", "subcategory": "nccl_internal", "confidence": 0.9}
+    accused = [{"kind": "rank", "name": "1", "p": 0.7}]
+    got = advise({"conclusion": {**answer, "fault": accused}})
+    assert (got["rule"], got["because"][-1][:7]) == ("collect.rank", "Rank 1:")
+    assert advise({"conclusion": answer})["rule"] == "check.no_culprit"
+
+
+def test_a_job_whose_logs_count_steps_without_times_has_worked():
+    answer = {"condition": "failed", "category": "user", "subcategory": "user_code_exception", "confidence": 0.9}
+    rule_at = {
+        count: advise({"conclusion": {**answer, "moment": {"iteration": count}}})["rule"] for count in (None, 1, 5_501)
+    }
+    assert rule_at == {
+        None: "fix.user_exception",
+        1: "fix.user_exception",
+        5_501: "rollback.user_exception",
+    }
 
 
 def test_a_wrong_input_is_corrected_as_its_own_category_says():
