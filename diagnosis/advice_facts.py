@@ -140,8 +140,7 @@ class Known:
         """
         if self.conclusion is None:
             return True
-        began = self.conclusion.moment
-        counted = 0 if began is None else began.iteration or 0
+        counted = self.conclusion.moment.iteration or 0
         is_dated = "progress" in {link.what for link in self.conclusion.chain}
         return is_dated or bool(self.conclusion.slowdowns) or counted > 1
 

@@ -29,18 +29,10 @@ class ShownShare(msgspec.Struct, frozen=True):
     p: float = 0.0
 
 
-class ShownMoment(msgspec.Struct, frozen=True):
-    """The stage and the iteration of a failure."""
-
-    stage: str = ""
-    iteration: int | None = None
-
-
 class ShownConclusion(Answer, frozen=True):
     """What is printed of a report's ``conclusion``."""
 
     alternatives: tuple[ShownShare, ...] = ()
-    moment: ShownMoment = ShownMoment()
 
 
 class ShownAdvice(msgspec.Struct, frozen=True):

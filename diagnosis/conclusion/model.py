@@ -154,9 +154,10 @@ class SlowStretch(msgspec.Struct, frozen=True):
     factor: float = 0.0
 
 
-class BeginningPart(msgspec.Struct, frozen=True):
-    """The iteration at which the failure began."""
+class MomentPart(msgspec.Struct, frozen=True):
+    """Stage and iteration at which the failure began."""
 
+    stage: str | None = None
     iteration: int | None = None
 
 
@@ -171,7 +172,7 @@ class Answer(msgspec.Struct, frozen=True):
     fault: tuple[NamedFault, ...] = ()
     chain: tuple[ChainLink, ...] = ()
     slowdowns: tuple[SlowStretch, ...] = ()
-    moment: BeginningPart | None = None
+    moment: MomentPart = MomentPart()
 
 
 #: Findings that say that something is slow.
