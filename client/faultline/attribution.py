@@ -200,7 +200,7 @@ class Attribution:
             slug, _ = sending.job_get(self._site, {**fields, **({"cluster": self._cluster} if self._cluster else {})})
             follower = Follower(self._site, slug, lambda: self._source(cycle), attempt=cycle.number, note=self._note)
             while not cycle.over.is_set():
-                follower.look()
+                follower.send_new()
                 cycle.over.wait(_LOOK_S)
             self._drain(follower)
             follower.finish()
@@ -222,12 +222,12 @@ class Attribution:
         """Other processes may still write their last lines: wait until the log is quiet."""
         began = grew = time.monotonic()
         while not self._stop.is_set() and time.monotonic() - grew < self._settle_s:
-            if follower.look():
+            if follower.send_new():
                 grew = time.monotonic()
             if grew - began > _DRAIN_S:
                 return
             self._stop.wait(min(0.25, self._settle_s))
-        follower.look()
+        follower.send_new()
 
     def _final_answer(self, cycle: Cycle, slug: str) -> Optional[dict[str, Any]]:  # noqa: UP045  # Python 3.9
         """The site's answer once it is final; None after the deadline or at the end of this program."""

@@ -75,7 +75,7 @@ class Follower:
         while not stop.is_set():
             began = time.monotonic()
             try:
-                sent, last_problem = self.look(), ""
+                sent, last_problem = self.send_new(), ""
             except Unreachable as error:  # the files keep what it misses
                 if last_problem != str(error):
                     self._note(f"{error} Nothing is lost: it is sent when the site takes it")
@@ -88,12 +88,12 @@ class Follower:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Look until all bytes are sent that are there."""
-        self.look()
+        """Send until all bytes are sent that are there."""
+        self.send_new()
         while self._is_behind:
-            self.look()
+            self.send_new()
 
-    def look(self) -> int:
+    def send_new(self) -> int:
         """Find new files, send new bytes of all, a turn of each; returns the number of bytes sent."""
         self._emptied, self._is_behind = [], False
         present = self._discover()

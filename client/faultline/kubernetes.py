@@ -62,7 +62,7 @@ class Kubernetes:
         """From a file of objects (``-``: standard input), the pod's service account, or kubectl."""
         return cls(RecordedObjects(objects) if objects else Cluster(namespace, note))
 
-    def look(self, running: list[Job]) -> Snapshot:
+    def take_snapshot(self, running: list[Job]) -> Snapshot:
         """All jobs; one that runs and is gone was deleted."""
         objects = self._api.objects()
         snapshot = snapshot_of(objects)

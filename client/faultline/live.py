@@ -188,7 +188,7 @@ def _file_finder(
 ) -> Callable[[], Iterable[files.Source]]:
     """A function that looks for files each time it is called."""
 
-    def look() -> Iterable[files.Source]:
+    def find() -> Iterable[files.Source]:
         yield from more
         if taker is not None:
             yield from taker.sources()
@@ -199,7 +199,7 @@ def _file_finder(
             ):
                 yield source
 
-    return look
+    return find
 
 
 def _state_of(slug: str, attempt: int, prefix: str) -> Path:

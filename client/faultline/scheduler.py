@@ -55,17 +55,17 @@ def watch(args: argparse.Namespace, site: Site, say: Words) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda caught, frame: stop.set())
     while True:
-        watcher.look()
+        watcher.tell_changes()
         if args.once or stop.wait(args.every):
             return say.end(DONE)
 
 
 class Scheduler(Protocol):
-    """A scheduler: what it has, and how it says it. ``look`` gets the jobs of which no end was told."""
+    """A scheduler: what it has, and how it says it. ``take_snapshot`` gets the jobs of which no end was told."""
 
     @property
     def file(self) -> str: ...
-    def look(self, running: list[Job]) -> Snapshot: ...
+    def take_snapshot(self, running: list[Job]) -> Snapshot: ...
     def slug_of(self, job: Job) -> str: ...
     def line_of(self, job: Job, *, names_node: bool) -> str: ...
     def node_line_of(self, node: Node) -> str: ...
@@ -96,10 +96,10 @@ class Watcher:
         self._missing: dict[str, float] = {}
         self._load()
 
-    def look(self) -> int:
+    def tell_changes(self) -> int:
         """Tell the site what changed; returns the number of changes. Raises the errors of the site's client."""
         running = [Job(*row["job"]) for row in self._reported.values() if row["job"][2] not in OUTCOMES]
-        snapshot = self._source.look(running)
+        snapshot = self._source.take_snapshot(running)
         bad = {node.name: node for node in snapshot.nodes}
         named = [job for job in snapshot.jobs if fnmatch.fnmatch(job.name, self._name_pattern)]
         changes = sum(self._tell_of(job, snapshot.lines.get(job.id, ()), bad) for job in named)

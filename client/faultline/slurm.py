@@ -208,7 +208,7 @@ class Slurm:
         self._ask, self._note = ask or _run, note
         self._noted: set[str] = set()
 
-    def look(self, running: list[Job]) -> Snapshot:
+    def take_snapshot(self, running: list[Job]) -> Snapshot:
         """All jobs, and the nodes that cannot work."""
         return Snapshot(jobs_of(self._first(_JOB_COMMANDS)), nodes_of(self._first(_NODE_COMMANDS)), {})
 

@@ -32,14 +32,14 @@ def test_a_growing_file_arrives_as_it_grows_and_is_taken_in_at_the_end(
 ) -> None:
     following = follower()
     append(logs / "a.log", LOG[:1000])
-    following.look()
+    following.send_new()
     assert Upload.objects.get().offset_bytes == 1000
     append(logs / "a.log", LOG[1000:1500])
     append(logs / "late.log", b"hello\n")
-    following.look()
+    following.send_new()
     assert sorted(Upload.objects.values_list("path", "offset_bytes")) == [("a.log", 1500), ("late.log", 6)]
     append(logs / "a.log", LOG[1500:])
-    following.look()
+    following.send_new()
     following.finish()
     assert evidence() == {"a.log": LOG, "late.log": b"hello\n"}
 
@@ -52,7 +52,7 @@ def test_an_old_long_file_delays_no_new_lines_of_the_others(
     append(logs / "a.log", LOG)
     append(logs / "b.log", b"hello\n")
     first = follower()
-    first.look()
+    first.send_new()
     offsets = dict(Upload.objects.values_list("path", "offset_bytes"))
     assert (offsets["b.log"], 1000 <= offsets["a.log"] <= 1500 < len(LOG)) == (6, True)
     first.catch_up()
@@ -68,11 +68,11 @@ def test_more_files_than_a_follower_takes_are_told_once_and_come_when_others_end
     for name in "abcd":
         append(logs / f"{name}.log", b"hello\n")
     for _ in range(3):
-        one.look()
+        one.send_new()
     assert [note.partition(",")[0] for note in notes] == ["2 files are not followed"]
     (logs / "a.log").unlink()
     for _ in range(2):
-        one.look()
+        one.send_new()
     assert Upload.objects.count() == 3
 
 
@@ -88,12 +88,12 @@ def test_a_busy_site_is_asked_less_often(
             self.set()
             return True
 
-    def look() -> int:
+    def send_new() -> int:
         now[0] += took_s
         return 0
 
     monkeypatch.setattr(following.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(one, "look", look)
+    monkeypatch.setattr(one, "send_new", send_new)
     one.run(Stop(), every_s=2.0)
     assert waits == [pytest.approx(pause_s)]
 
@@ -128,7 +128,7 @@ def test_dumps_of_stacks_and_flows_that_appear_late_arrive_beside_the_log(
 ) -> None:
     one = follower()
     append(logs / "a.log", LOG[:1000])
-    one.look()
+    one.send_new()
     late = {
         "dumps/nccl_trace_rank_0": pickle.dumps({"version": "2.9", "entries": []}),
         "stacks/rank3.txt": b'Process 7: python train.py\nThread 7 (idle): "MainThread"\n    all_reduce (torch.py:1)\n',
@@ -138,17 +138,17 @@ def test_dumps_of_stacks_and_flows_that_appear_late_arrive_beside_the_log(
     for name, data in late.items():
         (logs / name).parent.mkdir(exist_ok=True)
         append(logs / name, data)
-    one.look()
+    one.send_new()
     one.finish()
     assert evidence() == {"a.log": LOG[:1000], **late}
 
 
 def test_a_follower_that_was_killed_continues_where_it_stopped(follower: Callable[[], Follower], logs: Path) -> None:
     append(logs / "a.log", LOG[:1000])
-    follower().look()  # and is gone
+    follower().send_new()  # and is gone
     append(logs / "a.log", LOG[1000:])
     second = follower()
-    second.look()
+    second.send_new()
     second.finish()
     assert evidence() == {"a.log": LOG}
 
@@ -157,11 +157,11 @@ def test_a_follower_without_its_state_meets_the_upload_that_is_open(
     follower: Callable[[], Follower], logs: Path, tmp_path: Path
 ) -> None:
     append(logs / "a.log", LOG[:1000])
-    follower().look()
+    follower().send_new()
     (tmp_path / "state.json").unlink()
     append(logs / "a.log", LOG[1000:])
     second = follower()
-    second.look()
+    second.send_new()
     second.finish()
     assert evidence() == {"a.log": LOG}
 
@@ -222,11 +222,11 @@ def test_what_comes_after_the_site_ended_a_silent_file_is_not_lost(
 ) -> None:
     following = follower()
     append(logs / "a.log", LOG[:1000])
-    following.look()
+    following.send_new()
     resuming.upload_close(upload=Upload.objects.select_related("job", "attempt").get())
     append(logs / "a.log", LOG[1000:])
-    following.look()
-    following.look()
+    following.send_new()
+    following.send_new()
     following.finish()
     assert evidence() == {"a.log": LOG[:1000], "a.log.2": LOG[1000:]}
 

@@ -187,19 +187,19 @@ def test_a_job_is_told_from_its_start_over_a_restart_to_its_deletion(live_server
     api = Recording()
     watch = Watcher(Site(live_server.url, token, retry_for_s=PATIENCE_S), Kubernetes(api), is_all=True)
     api.now = [kube.job_set("llama"), kube.pod("llama-w-0-0", "gpu-1", labels=kube.of_set("llama"))]
-    assert (watch.look(), watch.look()) == (1, 0)
+    assert (watch.tell_changes(), watch.tell_changes()) == (1, 0)
     job = SiteJob.objects.get()
     assert (job.slug, job.declared_outcome, job.nodes_text) == (slug_of("ml/llama"), "running", "gpu-1")
     api.now = LOST
-    assert (watch.look(), watch.look()) == (1, 0)
+    assert (watch.tell_changes(), watch.tell_changes()) == (1, 0)
     lines = told()
     assert sum("TaintManagerEviction" in line for line in lines) == 1
     assert any("was restarted, NodeList=gpu-1" in line for line in lines)
     assert list(job.attempts.order_by("number").values_list("number", flat=True)) == [0, 1]
     api.now, api.is_complete = [], False
-    assert watch.look() == 0, "nobody deletes what could not be read"
+    assert watch.tell_changes() == 0, "nobody deletes what could not be read"
     api.is_complete = True
-    assert watch.look() == 1
+    assert watch.tell_changes() == 1
     job.refresh_from_db()
     assert job.declared_outcome == "cancelled"
 

@@ -114,7 +114,7 @@ def test_all_ways_of_the_guides_lead_to_one_job(
     site = Site(live_server.url, token, retry_for_s=PATIENCE_S)
     row = {"job_id": 4711, "name": "llama", "job_state": "COMPLETED", "nodes": "node-1", "submit_time": 1_700_000_000}
     said = json.dumps({"jobs": [row]})
-    Watcher(site, Slurm(lambda command: said if command[0] == "squeue" else ""), is_all=True).look()
+    Watcher(site, Slurm(lambda command: said if command[0] == "squeue" else ""), is_all=True).tell_changes()
     line = json.dumps({"slurm_job_id": "4711", "file": "collected.log", "message": "iteration 1"}).encode()
     site.ask("POST", "/lines/", line, {"Content-Type": "application/x-ndjson", "Faultline-Job-From": "slurm_job_id"})
     assert list(Job.objects.values_list("slug", flat=True)) == ["4711"]

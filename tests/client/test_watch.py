@@ -78,12 +78,14 @@ def test_a_job_that_the_site_has_is_told_from_start_to_end(slurm: Slurm, watcher
     job = services.job_create(name="4711", slug="4711")
     slurm.jobs = [row("RUNNING", start_time=1_700_000_010), row("RUNNING", job_id=9)]
     watch = watcher()
-    assert (watch.look(), watch.look()) == (1, 0), "the site does not have job 9, and nothing changed since"
+    assert (watch.tell_changes(), watch.tell_changes()) == (1, 0), (
+        "the site does not have job 9, and nothing changed since"
+    )
     job.refresh_from_db()
     assert (job.declared_outcome, job.nodes_text, job.started_at.timestamp()) == ("running", "c1\nc2", 1_700_000_010)
     slurm.jobs = [row("NODE_FAIL", exit_code=1, failed_node="c2", start_time=1_700_000_010, end_time=1_700_000_900)]
     slurm.nodes = "NodeName=c2 State=DOWN* Reason=Not responding [slurm@x]\n"
-    assert watcher().look() == 1, "another process continues from the state"
+    assert watcher().tell_changes() == 1, "another process continues from the state"
     job.refresh_from_db()
     assert (job.declared_outcome, job.ended_at.timestamp()) == ("failed", 1_700_000_900)
     lines = told()
@@ -99,14 +101,14 @@ def test_a_job_that_the_site_has_is_told_from_start_to_end(slurm: Slurm, watcher
 def test_a_requeue_is_an_attempt(slurm: Slurm, watcher: Callable[..., Watcher]) -> None:
     watch = watcher(is_all=True)
     slurm.jobs = [row("RUNNING")]
-    watch.look()
+    watch.tell_changes()
     # a requeue takes the nodes away, and changes the time of submission
     later = {"restart_cnt": 1, "submit_time": 1_700_000_500}
     slurm.nodes = "NodeName=c2 State=DOWN* Reason=XID 79 [slurm@x]\n"
     slurm.jobs = [row("PENDING", state_reason="BeginTime", nodes="", start_time=6_090_340_885, **later)]
-    watch.look()
+    watch.tell_changes()
     slurm.jobs = [row("RUNNING", **later)]
-    watch.look()
+    watch.tell_changes()
     assert Job.objects.get().name == "llama 4711"
     assert sorted(Upload.objects.values_list("attempt__number", flat=True)) == [0, 1]
     lines = told()
@@ -119,9 +121,9 @@ def test_a_requeue_is_an_attempt(slurm: Slurm, watcher: Callable[..., Watcher]) 
 def test_an_id_that_slurm_uses_again_is_another_job(slurm: Slurm, watcher: Callable[..., Watcher]) -> None:
     watch = watcher(is_all=True)
     slurm.jobs = [row("COMPLETED")]
-    watch.look()
+    watch.tell_changes()
     slurm.jobs = [row("RUNNING", submit_time=1_790_000_000)]
-    watch.look()
+    watch.tell_changes()
     assert set(Job.objects.values_list("slug", flat=True)) == {"4711", "4711-20260921"}
 
 
@@ -129,9 +131,9 @@ def test_a_repeated_look_after_a_lost_state_doubles_no_line(
     slurm: Slurm, watcher: Callable[..., Watcher], tmp_path: Path
 ) -> None:
     slurm.jobs = [row("FAILED", exit_code=256, end_time=1_700_000_900)]
-    watcher(is_all=True).look()
+    watcher(is_all=True).tell_changes()
     (tmp_path / "state.json").write_text("{")
-    watcher(is_all=True).look()
+    watcher(is_all=True).tell_changes()
     assert len(told()) == 1
 
 
@@ -245,7 +247,7 @@ def test_a_real_slurm_tells_how_its_jobs_end(real_slurm: Path, live_server: Any,
     watch = Watcher(Site(live_server.url, token, retry_for_s=PATIENCE_S), Commands(), is_all=True)
 
     def is_over() -> bool:
-        watch.look()
+        watch.tell_changes()
         return Job.objects.filter(declared_outcome="failed").exists()
 
     wait_for(is_over, lambda: said("scontrol", "show", "job", "-o"), every_s=1)
@@ -253,11 +255,14 @@ def test_a_real_slurm_tells_how_its_jobs_end(real_slurm: Path, live_server: Any,
     assert "State=FAILED Reason=NonZeroExitCode Restarts=0 NodeList=n1: Exited with exit code 3" in told()[-1]
     script.write_text(f"#!/bin/sh\nsleep {WORK_S}\n")
     said("sbatch", "-J", "long", "-o", "/dev/null", str(script))
-    wait_for(lambda: watch.look() >= 0 and Job.objects.filter(slug="2").exists(), "job 2 runs", every_s=1)
+    wait_for(lambda: watch.tell_changes() >= 0 and Job.objects.filter(slug="2").exists(), "job 2 runs", every_s=1)
     said("scontrol", "update", "nodename=n1", "state=down", "reason=XID 79")
-    wait_for(
-        lambda: watch.look() >= 0 and any("XID 79" in line for line in told()), lambda: "\n".join(told()), every_s=1
-    )
+
+    def is_told() -> bool:
+        watch.tell_changes()
+        return any("XID 79" in line for line in told())
+
+    wait_for(is_told, lambda: "\n".join(told()), every_s=1)
     lines = [line for line in told() if "JobId=2" in line or "n1" in line]
     assert any("error: Node n1 went down: XID 79" in line for line in lines)
 
