@@ -225,6 +225,8 @@ def _differences(
     the logs name the cause of a failure, these are remarks that accuse nobody.
     """
     found = [*(logs.shown if logs else ()), *setups.compare_nodes(stated)]
+    if not any(fact.place.name for _, fact in stated):
+        found += setups.compare_files(kind_table.facts(parsed))
     if healthy is not None:
         found += setups.compare_with_healthy(stated, healthy.setup, healthy.job_id)
     measures = [*kind_table.measures(parsed), *(logs.measures if logs else ())]

@@ -102,6 +102,29 @@ def compare_nodes(facts: Iterable[_StatedFact]) -> list[Result]:
     return sorted(found, key=lambda result: -result.outcome.ratio)[: LIMITS.results]
 
 
+def compare_files(facts: Iterable[_StatedFact]) -> list[Result]:
+    """The differences between reports of which none names its machine: whether two files are of two
+    machines is not known, so that they weigh half. ``facts``, cost: as of :func:`compare_nodes`.
+    """
+    stated = list(facts)
+    if any(fact.place.name for _, fact in stated):
+        return []
+    found: list[Result] = []
+    for (row, name), own in _by_property(stated).items():
+        found += _differences_of_files(row, name, own)
+    return sorted(found, key=lambda result: -result.outcome.ratio)[: LIMITS.results]
+
+
+def _differences_of_files(row: Property, name: str, own: Mapping[str, list[_StatedFact]]) -> Iterator[Result]:
+    values = _values(_without_counts(row), own)
+    each = len(set(values.values()))
+    is_setup = 1 < each < max(len(values), _MIN_OWN_VALUES)
+    if row.below is None and is_setup:
+        told = "; ".join(f"{path}: {value}" for path, value in list(values.items())[: LIMITS.shown])
+        says = f"the files differ in their {name}"
+        yield _located(_result(row, says, row.ratio / 2, told), next(iter(own.values()))[0])
+
+
 def usual_setup(facts: Iterable[_StatedFact]) -> dict[str, str]:
     """The value that most nodes of a job state, by the name of the property."""
     usual = {name: _usual(_without_counts(row), own) for (row, name), own in _by_property(facts).items()}

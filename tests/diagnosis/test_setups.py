@@ -103,6 +103,25 @@ def test_an_environment_variable_is_one_property_in_a_line_and_in_a_report() -> 
     ]
 
 
+def of_files(name: str, *values: str) -> list[tuple[str, Fact]]:
+    return [(f"{number}.txt", Fact.of(Place("node", ""), (name,), value)) for number, value in enumerate(values)]
+
+
+def test_reports_without_a_machine_are_compared_file_by_file_and_weigh_half() -> None:
+    (found,) = setups.compare_files(of_files("torch", "2.5.1", "2.4.0"))
+    assert (found.target, found.words) == ("", "0.txt: 2.5.1; 1.txt: 2.4.0")
+    assert found.outcome.says == "the files differ in their PyTorch version"
+    assert (
+        found.outcome.ratio == setups.compare_nodes(facts("torch", gpu_1="2.5.1", gpu_2="2.4.0"))[0].outcome.ratio / 2
+    )
+
+
+def test_files_are_no_places_where_one_report_names_its_machine_or_each_has_a_value_of_its_own() -> None:
+    assert setups.compare_files([*of_files("torch", "2.5.1", "2.4.0"), *facts("torch", gpu_1="2.5.1")]) == []
+    assert setups.compare_files(of_files("torch", "2.5.1", "2.5.1")) == []
+    assert setups.compare_files(of_files("torch", "1.0", "2.0", "3.0")) == []
+
+
 def test_a_line_may_state_several_properties() -> None:
     line = "NCCL_IB_DISABLE set by environment to 1. NCCL_DEBUG=INFO, driver 550.54.15"
     assert dict(setups.stated_in(line)) == {

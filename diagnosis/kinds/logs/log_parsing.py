@@ -182,9 +182,16 @@ def _is_wrapped(head: bytes, encoding: str, notes: list[str]) -> bool:
         if wrapped.is_export(text)
         else "Each line is a JSON object; its message, time, level and host were read."
         if text.lstrip().startswith('{"')
-        else "A collector put names before each line; they were read as the line's machine and rank."
+        else _told_of(text)
     )
     return True
+
+
+def _told_of(text: str) -> str:
+    """What is said of a log that begins so, whose lines are no objects."""
+    if exported.begins(text):
+        return "The file is an export; the time, the text or the step of each record was read."
+    return "A collector put names before each line; they were read as its machine and rank."
 
 
 def _since_boot(count: int, boot: int | None) -> str:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from diagnosis.json_values import Json
+from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.logs.read import encodings, otlp_exports, structured
 from diagnosis.kinds.logs.read.structured import StructuredRecord
 
@@ -38,6 +38,18 @@ _MARK: Final = b"\xef\xbb\xbf"
 _NAME: Final = r'(?:"[@_A-Za-z][^",\n]{0,99}"|[@_A-Za-z][^",\n]{0,99})'
 _HEADER: Final = re.compile(rf"{_NAME}(?:,{_NAME}){{1,199}}\r?\n")
 _LIST: Final = re.compile(r"\[\s*(?=\{)")
+#: Points of one quantity: times in seconds, steps and values in lists, as TensorBoard exports them,
+#: or times in milliseconds, values and steps in lines, as MLflow stores them.
+_VALUE: Final = r"(?P<value>[-+]?(?:\d[\d.eE+\-]{0,30}|nan|NaN|inf|-?Infinity))"
+_POINTS: Final = (
+    re.compile(
+        r"(?:\[\s*)?\[\s*(?P<time>\d{9,10}(?:\.\d{1,20})?),\s*(?P<step>\d{1,12}),"
+        rf"\s*{_VALUE}\s*\]"
+    ),
+    re.compile(rf"(?m)^(?P<time>\d{{13}}) {_VALUE} (?P<step>\d{{1,12}})\s*$"),
+)
+#: The name of a quantity whose file does not name it.
+NAMELESS: Final = "tracked value"
 _STREAMS: Final = re.compile(r'"resultType": ?"streams"')
 
 
@@ -45,6 +57,8 @@ def begins(text: str) -> bool:
     """Whether a file that begins with ``text`` looks like an export. O(len(text))."""
     start = text.lstrip("\ufeff \t\r\n")
     if otlp_exports.begins(start):
+        return True
+    if _form_of_points(start) is not None:
         return True
     if not start.startswith(("{", "[")):
         return _begins_table(start[:_PROBED_CHARS].rpartition("\n")[0])
@@ -66,6 +80,8 @@ def records(data: bytes) -> tuple[StructuredRecord, ...]:
     data = data.removeprefix(_MARK)
     if otlp_exports.begins(data[:_PROBED_CHARS].decode("utf-8", "replace")):
         found = _with_text(map(structured.record_of, otlp_exports.fields_of_records(data)))
+    elif form := _form_of_points(data[:_PROBED_CHARS].decode("utf-8", "replace").lstrip()):
+        found = _with_text(map(structured.record_of, _points(data, form)))
     elif data.lstrip()[:1] in (b"{", b"["):
         document = structured.document_of(data)
         rows: Iterable[dict[str, Json]] = _list(document, _MAX_DEPTH)
@@ -83,6 +99,18 @@ def _with_text(found: Iterable[StructuredRecord]) -> list[StructuredRecord]:
     """
     told = (record._replace(fields={}) for record in islice(found, MAX_RECORDS + 1) if record.lines)
     return list(told)
+
+
+def _form_of_points(start: str) -> re.Pattern[str] | None:
+    """What finds the points of a history that begins so; None for any other text."""
+    return next((form for form in _POINTS if form.match(start)), None)
+
+
+def _points(data: bytes, form: re.Pattern[str]) -> Iterator[JsonObject]:
+    """The points of one quantity as records."""
+    for found in form.finditer(data.decode("utf-8", "replace")):
+        at = json.loads(found["time"])
+        yield {"timestamp": at, "step": found["step"], NAMELESS: found["value"]}
 
 
 def _streams(document: Any) -> Iterator[StructuredRecord]:

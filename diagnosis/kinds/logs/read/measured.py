@@ -27,7 +27,7 @@ _PLANNED: Final = re.compile(
 
 
 def line_of(fields: JsonObject, step: Any, without: Collection[str]) -> str:
-    """``step 40: loss: 2.1, grad_norm: nan``, or ``step 40/200: …`` if a field states how many are
+    """``step 40 - loss: 2.1, grad_norm: nan``, or ``step 40/200 - …`` if a field states how many are
     planned; empty without a step or a number beside it. ``without``: fields that say when, where,
     how severe, and the text.
     """
@@ -41,7 +41,7 @@ def line_of(fields: JsonObject, step: Any, without: Collection[str]) -> str:
     totals = [word for name, word in told.items() if _PLANNED.fullmatch(name.lower())]
     planned = next(filter(str.isdecimal, totals), "")
     parts = [f"{name}: {word}" for name, word in list(told.items())[:MAX_FIELDS]]
-    return f"step {number}{'/' * bool(planned)}{planned}: {', '.join(parts)}"
+    return f"step {number}{'/' * bool(planned)}{planned} - {', '.join(parts)}"
 
 
 def _short_name(name: str) -> str:

@@ -122,12 +122,14 @@ def test_the_full_message_of_graylog_is_told_once() -> None:
 @pytest.mark.parametrize(
     ("history", "last"),
     [
-        ('"Step","run-1 - train/loss","run-1 - train/loss__MIN"\n1,2.5,2.5\n2,NaN,NaN\n', "step 2: train/loss: NaN"),
+        ('"Step","run-1 - train/loss","run-1 - train/loss__MIN"\n1,2.5,2.5\n2,NaN,NaN\n', "step 2 - train/loss: NaN"),
         (
             "Wall time,Step,Value\n1772442901,1,2.5\n1772442902,2,2.4\n",
-            "2026-03-02T09:15:02.000000Z step 2: Value: 2.4",
+            "2026-03-02T09:15:02.000000Z step 2 - Value: 2.4",
         ),
-        ('{"log_history": [{"step": 1, "loss": 2.5}, {"step": 2, "loss": NaN}]}', "step 2: loss: nan"),
+        ("[[1772442901.1, 1, 2.5], [1772442902.0, 2, NaN]]", "2026-03-02T09:15:02.000000Z step 2 - tracked value: NaN"),
+        ("1772442901000 2.5 1\n1772442902000 nan 2\n", "2026-03-02T09:15:02.000000Z step 2 - tracked value: nan"),
+        ('{"log_history": [{"step": 1, "loss": 2.5}, {"step": 2, "loss": NaN}]}', "step 2 - loss: nan"),
     ],
 )
 def test_a_history_is_progress_in_other_words(history: str, last: str) -> None:
@@ -143,18 +145,27 @@ def test_a_history_is_progress_in_other_words(history: str, last: str) -> None:
         '[{"step": -1, "loss": 2.5}]',
         '[{"step": 1e300, "loss": 2.5}]',
         '[{"step": true, "loss": 2.5}]',
+        "[[1, 2, 3], [4, 5, 6]]",
+        "1772442901000 begun 1\n1772442902000 ended 2\n",
     ],
 )
 def test_a_table_without_steps_and_numbers_is_no_history(text: str) -> None:
     assert lines_of(text) == []
 
 
+def test_a_dated_history_names_no_machine(tmp_path: Path) -> None:
+    data = b"1772442901000 2.5 100\n1772442902000 2.4 200\n1772442903000 2.3 300\n"
+    parsed = parse(io.BytesIO(data), "metrics/loss", ParseHints(), tmp_path / "work")
+    assert [source.node for source in parsed.sources] == [None]
+    assert parsed.notes[0].startswith("The file is an export")
+
+
 def test_a_json_line_with_a_step_and_a_number_is_a_line_of_progress() -> None:
-    assert wrapped.unwrap('{"_step": 3, "train/loss": NaN, "rank": 2}') == "[rank2]: step 3: train/loss: nan"
+    assert wrapped.unwrap('{"_step": 3, "train/loss": NaN, "rank": 2}') == "[rank2]: step 3 - train/loss: nan"
 
 
 def test_a_text_comes_before_what_is_measured() -> None:
-    assert wrapped.unwrap('{"step": 3, "loss": 2.5, "message": "saved"}') == "saved step 3: loss: 2.5"
+    assert wrapped.unwrap('{"step": 3, "loss": 2.5, "message": "saved"}') == "saved step 3 - loss: 2.5"
 
 
 def test_a_damaged_table_is_no_export() -> None:
