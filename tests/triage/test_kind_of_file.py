@@ -15,3 +15,8 @@ def test_a_new_kind_has_the_word_of_its_row(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_file_without_a_kind_has_no_word() -> None:
     assert FileRow(Artifact(kind=""), "").kind == ""
+
+
+def test_a_text_that_the_diagnosis_read_by_its_layout_is_no_log() -> None:
+    assert FileRow(Artifact(kind="log"), "", (), "state").kind == "report of a machine"
+    assert FileRow(Artifact(kind="log"), "").kind == "log"

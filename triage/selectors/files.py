@@ -40,12 +40,14 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 @dataclass(frozen=True, slots=True)
 class FileRow:
     """One file. ``state``: its own, or :data:`UNREAD`; ``unread``: why nothing was concluded from
-    it, else empty; ``notes``: what was read of it, and how.
+    it, else empty; ``notes``: what was read of it, and how; ``read_as``: the kind as which the
+    diagnosis read it, empty where it says none.
     """
 
     artifact: Artifact
     unread: str
     notes: Sequence[str] = ()
+    read_as: str = ""
 
     @property
     def folder(self) -> str:
@@ -62,7 +64,7 @@ class FileRow:
 
     @property
     def kind(self) -> str:
-        kind = self.artifact.kind
+        kind = self.read_as or self.artifact.kind
         if self.unread and kind in LOG_KINDS:
             return "unknown"
         if not kind or kind in _KINDS:
@@ -122,7 +124,8 @@ def _row(artifact: Artifact, inputs: Mapping[int, Mapping[str, Any]]) -> FileRow
     told = inputs.get(artifact.attempt_id, {}).get(artifact.path, {})
     if artifact.state != Artifact.State.PARSED:
         return FileRow(artifact, "", artifact.notes)
-    return FileRow(artifact, told.get("unread") or "", told.get("notes") or artifact.notes)
+    notes = told.get("notes") or artifact.notes
+    return FileRow(artifact, told.get("unread") or "", notes, told.get("kind", ""))
 
 
 def _inputs(job: Job, view: JobView) -> dict[int, dict[str, Any]]:
