@@ -360,3 +360,9 @@ def test_what_no_log_line_shows_is_shown_by_the_line_of_its_finding(client, ada)
     assert 'href="/jobs/odd/logs/0/gpu-2.log?line=14#L14"' in shown
     assert 'href="/jobs/odd/facts/?attempt=0">compare all nodes' in shown
     assert "beyond the usual time" not in page, "no step shows what it costs"
+
+
+def test_an_axis_is_drawn_only_where_it_shows_more_than_how_the_job_went():
+    assert not strip(found("progress", T0), found("outcome", T0 + 3)).is_drawn
+    assert strip(found("progress", T0), found("root", T0 + 1)).is_drawn
+    assert strip(found("progress", T0), found("outcome", T0 + 600), condition="hung").is_drawn, "a stall has a bar"

@@ -169,9 +169,12 @@ def _symptom(report: dict[str, Any], logs: dict[str, Any], category: str) -> str
 
 
 def _happened_at(report: dict[str, Any], logs: dict[str, Any]) -> datetime | None:
-    start = utc_time(((report.get("conclusion") or {}).get("moment") or {}).get("t"))
+    conclusion = report.get("conclusion") or {}
+    start = utc_time((conclusion.get("moment") or {}).get("t"))
     if start is not None:
         return start
+    if conclusion.get("condition") == "degraded":
+        return None  # the end of the evidence is not the beginning of what is wrong
     return utc_time((logs.get("timeline") or {}).get("t1"))
 
 

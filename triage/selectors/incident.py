@@ -167,9 +167,10 @@ class IncidentView:
         return telling[:MAIN_REASONS]
 
     @property
-    def said_reasons(self) -> set[str]:
-        """What is written beside the suspects already."""
-        return set(itertools.chain.from_iterable(one.row.reasons for one in self.suspects))
+    def said_texts(self) -> str:
+        """What the headline and the suspects say already."""
+        reasons = itertools.chain.from_iterable(one.row.reasons for one in self.suspects)
+        return "\n".join([self.incident.headline, *reasons])
 
     @property
     def further_findings(self) -> list[FindingFacts]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from diagnosis.evidence import COURSE_KINDS
 from triage.domain.report_facts import node_count_of
 from triage.selectors.strip_axis import Axis, Tick
 from triage.selectors.strip_entries import Entry, entries_of, is_rank, place_of, share_of, shorten_names, time_of
@@ -107,6 +108,11 @@ class Strip:
     def has_bars(self) -> bool:
         """Whether a mark has a duration."""
         return any(mark.until is not None for mark in self.marks)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether an axis shows more than how the job went."""
+        return self.has_bars or any(mark.what not in COURSE_KINDS for mark in self.marks)
 
     @property
     def has_accused(self) -> bool:
