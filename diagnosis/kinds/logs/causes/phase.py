@@ -61,6 +61,9 @@ def find_moment(case: Case, mechanism: str = "", category: str = "") -> Moment:
     files = case.table.files
     if files and len(case.table.system_files) == len(files):
         return Moment("crash", None, None, end.at)  # kernels do not show the activity of a job
+    if "starting" in taxonomy.load().get(category).traits:
+        # what an earlier launch did says nothing of this one
+        return Moment("crash" if case.has_progress else "launch_failure", "launch", None, end.at)
     texts = _root_texts(case)
     shown = _find_stage(case, texts, category, end.at)
     symptom = _symptom(case, shown, end, mechanism)

@@ -53,3 +53,10 @@ def test_an_excerpt_of_one_rank_does_not_show_that_the_job_did_not_start(tmp_pat
     when = phase.find_moment(case_of_lines(tmp_path, line))
     assert when.symptom == "crash"
     assert when.stage is None
+
+
+def test_a_refused_command_line_fails_a_launch_whatever_the_launch_before_it_did(tmp_path: Path) -> None:
+    case = case_of_lines(tmp_path, *STEPS, "train.py: error: the following arguments are required: --data")
+    when = phase.find_moment(case, category="user.config.argument")
+    assert (when.stage, when.iteration) == ("launch", None)
+    assert phase.find_moment(case, category="user.code.exception").stage == "training"
