@@ -49,8 +49,6 @@ _NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "serve
 #: A first column of times or steps: a history, no state.
 _HISTORY: Final = re.compile(r"(?i)\"?(?:time|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
 _COLUMNS: Final = range(3, 65)
-#: A longer line is no title of what is further right, but for the first one.
-_MAX_TITLE: Final = 24
 _MAX_PART: Final = 60
 
 type _Split = Callable[[str], list[str]]
@@ -129,17 +127,13 @@ class _Lines:
         return [Entry((*path, name), value, 0, part) for name, value in stated]
 
     def _open(self, indent: int, body: str) -> None:
-        """What is further right belongs to this line."""
+        """What is further right belongs to this line, if it is the first, numbers a part, or ends with
+        a colon.
+        """
         numbered = _NUMBERED.fullmatch(body)
-        pair = _PAIR.fullmatch(body)
-        title = body.partition(",")[0].rstrip(" :.")
-        if numbered is not None:
-            title = f"{numbered[1]} {numbered[2]}"
-        elif pair is not None:
-            title = pair["key"]
-        is_short = not self._levels or len(title) <= _MAX_TITLE
-        if is_short and len(self._levels) < MAX_DEPTH:
-            self._levels.append((indent, title[:_MAX_PART]))
+        is_title = not self._levels or numbered is not None or body.endswith(":")
+        if is_title and len(self._levels) < MAX_DEPTH:
+            self._levels.append((indent, _title(body, numbered)[:_MAX_PART]))
 
     def _row(self, before: str, body: str) -> list[Entry]:
         """The cells of a row of a table; none for other lines."""
@@ -156,6 +150,13 @@ class _Lines:
         place = ("", cells[0]) if is_node else (cells[0], "")
         pairs = zip(names, cells[1:], strict=True)
         return [Entry((name,), cell, 0, *place) for name, cell in pairs if cell]
+
+
+def _title(body: str, numbered: re.Match[str] | None) -> str:
+    pair = _PAIR.fullmatch(body)
+    if numbered is not None:
+        return f"{numbered[1]} {numbered[2]}"
+    return pair["key"] if pair is not None else body.partition(",")[0].rstrip(" :.")
 
 
 def _header(before: str, body: str) -> tuple[list[str], _Split]:

@@ -59,7 +59,7 @@ def test_a_table_is_read_by_its_header_whatever_parts_its_columns() -> None:
 
 
 def test_what_is_further_right_belongs_to_the_part_above_it() -> None:
-    text = "GPU: 3\n  Health: OK\n  Memory\n    Used: 7 GB\nGPU: 4\n  Health: Bad\n"
+    text = "GPU: 3\n  Health: OK\n  Memory:\n    Used: 7 GB\nGPU: 4\n  Its own words\n    Health: Bad\n"
     found = stated(text)
     assert found["GPU 3", "Memory.Used"] == "7 GB"
     assert found["GPU 4", "Health"] == "Bad"
