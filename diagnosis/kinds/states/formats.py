@@ -12,6 +12,8 @@ from diagnosis.knowledge_files import table
 
 #: Bytes at the beginning of a section in which the sign of its format must occur.
 SIGN_BYTES: Final = 4_096
+#: Shapes whose rows may begin with a time.
+_SHAPES_WITH_TIMES: Final = ("csv", "aligned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Format:
     check: str = ""
     #: whether it is of a run that ended so, such as a test of the network
     is_run: bool = False
+    #: whether its rows may state a time
+    has_times: bool = False
     #: whether lines below a pair with a value tell more of it
     nests_values: bool = False
     #: what it measures, for the shapes ``records`` and ``profile``
@@ -111,6 +115,7 @@ def _format(row: Mapping[str, Any]) -> Format:
         example=row.get("example", ""),
         check=row.get("check", ""),
         is_run=row.get("run", False),
+        has_times=row.get("times", row["shape"] in _SHAPES_WITH_TIMES),
         nests_values=row.get("nests_values", False),
         series=tuple(map(_series, row.get("series", ()))),
     )

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from diagnosis import log_lines
 from diagnosis.kinds.states.formats import Format, format_of
 
-#: Shapes whose rows may begin with a time.
-SHAPES_WITH_TIMES: Final = ("csv", "aligned")
 #: A prompt with a command begins a new section.
 _PROMPT: Final = re.compile(
     r"(?m)^(?:\$ |\[?[\w.\-]{1,60}@[\w.\-]{1,60}[: ~][^\n#$>]{0,60}[#$>] ?|[\w.\-]{1,60}[#>] )\w.*$"
@@ -82,7 +80,7 @@ def _joined(waiting: Piece | None, piece: Piece) -> tuple[Piece | None, Piece]:
 def _report_and_log(text: str, line: int) -> Iterator[Piece]:
     """A section, or its report and the log behind it."""
     form = _format_of(text)
-    has_times = form is not None and form.shape in SHAPES_WITH_TIMES
+    has_times = form is not None and form.has_times
     event = None if has_times else _EVENT.search(text)
     if event is None:
         yield Piece(line, text, form, is_log=False)

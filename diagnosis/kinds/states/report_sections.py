@@ -14,7 +14,7 @@ from diagnosis import log_lines
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
 from diagnosis.kinds.states.formats import Format, Series, format_of, load
-from diagnosis.kinds.states.pieces_of_text import SHAPES_WITH_TIMES, Piece, cut, without_title
+from diagnosis.kinds.states.pieces_of_text import Piece, cut, without_title
 from diagnosis.kinds.states.shapes import Entry, entries
 from diagnosis.model import Kind, Parsed
 from diagnosis.plain import counted
@@ -81,7 +81,7 @@ def sniff(head: bytes, path: str) -> bool:
     form = format_of(text) if text is not None else None
     if text is None or form is None:
         return False
-    return form.shape in SHAPES_WITH_TIMES or not _is_log(text)
+    return form.has_times or not _is_log(text)
 
 
 def parse(data: bytes, path: str) -> Parsed:

@@ -416,3 +416,12 @@ def test_a_lost_node_of_a_job_is_named_by_the_scheduler() -> None:
     text = json.dumps({"meta": {"plugin": {"type": "openapi/slurmctld"}}, "jobs": [job]})
     (found,) = results(text, "job.json")
     assert (found.target, found.outcome.adds) == ("gpu-14", "hardware.host.lost")
+
+
+def test_a_long_list_of_events_of_a_machine_is_a_report_although_each_has_a_time() -> None:
+    line = "{} | 03/03/2026 | 02:13:44 | {} | Asserted\n"
+    quiet = "".join(line.format(number, "OS Boot #0x23 | boot completed") for number in range(1, 9))
+    text = quiet + line.format(9, "Memory #0x87 | Uncorrectable ECC (UnCorrectable ECC |  DIMMC2)")
+    assert kind_of(text.encode(), "sel.txt") is Kind.STATE
+    (found,) = results(text)
+    assert found.outcome.adds == "hardware.host.memory"
