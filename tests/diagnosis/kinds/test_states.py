@@ -425,3 +425,10 @@ def test_a_long_list_of_events_of_a_machine_is_a_report_although_each_has_a_time
     assert kind_of(text.encode(), "sel.txt") is Kind.STATE
     (found,) = results(text)
     assert found.outcome.adds == "hardware.host.memory"
+
+
+def test_a_machine_that_was_switched_off_or_lost_its_cable_once_is_sound() -> None:
+    line = "1 | 03/03/2026 | 02:13:44 | Power Unit #0x01 | {} | Asserted\n"
+    for event in ("Power off/down", "Power Supply AC lost", "S5/G2: soft-off", "Presence detected"):
+        assert results(line.format(event)) == []
+    assert [found.outcome.id for found in results(line.format("Failure detected"))] == ["event-of-power"]
