@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.logs.causes import roots
+from diagnosis.kinds.logs.causes import roots, temporal
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED, Lifecycles
 from diagnosis.kinds.logs.causes.roots import Roots
@@ -192,11 +192,13 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
 def _outweighs_success(catalogue: Catalogue, lead: EventRow, success: list[int]) -> bool:
     """Whether the root outweighs a message of success: it is a well-known cause, and comes after it
     in the same file. A job that reports success and then dies in a known way has failed in its
-    shutdown; a job that reports success after an error has survived it.
+    shutdown; a job that reports success after an error has survived it. An exception of a thread
+    ends that thread only.
     """
     if lead.signature is None or lead.own_role != Role.ROOT:
         return False
     words = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(success, dtype=pl.UInt64).implode()))
     lead_cells = catalogue.cells.filter(pl.col("event") == lead.event)
     both = lead_cells.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
-    return bool((both["first_line"] > both["said_line"]).any())
+    is_later = bool((both["first_line"] > both["said_line"]).any())
+    return is_later and lead.event not in temporal.exceptions_below(catalogue, temporal.IN_THREAD)

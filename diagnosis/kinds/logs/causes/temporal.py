@@ -16,8 +16,10 @@ from diagnosis.model import Level
 THRESHOLDS: Final = thresholds.of("temporal")
 #: The rule for the first line of a traceback.
 TRACEBACK: Final = "code.traceback"
-#: The line above a traceback that the interpreter itself caught.
+#: The line above a traceback that the interpreter itself caught, and above one that ended a thread
+#: only.
 IGNORED: Final = "Exception ignored in"
+IN_THREAD: Final = "Exception in thread "
 #: Words for problems; a message of a program that it goes on in spite of one.
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 OUTPUT_FOLLOWS: Final = words.pattern("phrases", "output_follows")
@@ -153,12 +155,10 @@ def _logged_exceptions(catalogue: Catalogue) -> list[int]:
     return [*logged.filter("is_so")["event"], *records]
 
 
-def ignored_exceptions(catalogue: Catalogue) -> set[int]:
-    """Exceptions all of whose tracebacks stand below a line that says they are ignored.
-    O(cells).
-    """
+def exceptions_below(catalogue: Catalogue, head: str) -> set[int]:
+    """Exceptions all of whose tracebacks stand below a line with these words. O(cells)."""
     events, cells = catalogue.events, catalogue.cells
-    is_head = pl.col("example").str.contains(IGNORED, literal=True) & ~pl.col("is_exception")
+    is_head = pl.col("example").str.contains(head, literal=True) & ~pl.col("is_exception")
     heads = cells.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
     raised = events.filter("is_exception")["event"]
     own = cells.filter(pl.col("event").is_in(raised.implode()))

@@ -355,7 +355,7 @@ def _measuring_series(table: LogTable, beats: pl.DataFrame) -> list[int]:
 
 def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
     """Drop counters that count something else: those whose range neither overlaps that of the
-    series with most lines nor continues it.
+    series with most lines nor continues it, or which are behind it where it has come further.
     """
     size = beats.group_by("series").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
     main = size.sort("lines", "high", "series", descending=[True, True, False]).row(0, named=True)
@@ -365,7 +365,25 @@ def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("low") <= main["high"] + next_to)
         & (pl.col("high") <= main["high"] * THRESHOLDS.beyond + THRESHOLDS.slack)
     )
-    return beats.filter(pl.col("series").is_in(same["series"].implode()))
+    if same.height == 1:
+        return beats.filter(pl.col("series") == main["series"])
+    own = {*same["series"]} - _behind(beats, main["series"], next_to * THRESHOLDS.slack)
+    return beats.filter(pl.col("series").is_in(own))
+
+
+def _behind(beats: pl.DataFrame, main: int, slack: int) -> set[int]:
+    """The series most of whose lines count less than the main one did above them, by more than
+    ``slack``: evaluations that begin anew.
+    """
+    reached: dict[int, int] = {}
+    lines: Counter[int] = Counter()
+    behind: Counter[int] = Counter()
+    for file, series, n in beats.sort("file", "line").select("file", "series", "n").iter_rows():
+        if series == main:
+            reached[file] = n
+        lines[series] += 1
+        behind[series] += n + slack < reached.get(file, 0)
+    return {series for series, n in behind.items() if 2 * n > lines[series]}
 
 
 def _first_iteration(table: LogTable) -> int | None:

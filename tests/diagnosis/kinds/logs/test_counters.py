@@ -119,6 +119,11 @@ def test_bars_of_another_total_count_something_else(tmp_path: Path) -> None:
     lines = [line for n in range(1, 41) for line in (bar(n, 50), *(evaluated if n % 5 == 0 else []))]
     told = found(lines, tmp_path)
     assert (told.last, told.beats.height) == (40, 40)
+    evaluation = [bar(k, 12) for k in range(1, 13)]
+    steps = [bar(n, 99) for n in range(1, 91)]
+    long = [*steps[:60], *evaluation, *steps[60:]]
+    told = found(long, tmp_path / "one evaluation")
+    assert (told.last, told.beats.height) == (90, 90)
 
 
 def test_a_counter_that_is_called_a_time_is_no_duration(tmp_path: Path) -> None:

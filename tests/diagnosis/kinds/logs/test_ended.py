@@ -114,3 +114,11 @@ def test_two_counters_beside_each_other_are_no_total(tmp_path: Path) -> None:
 def test_the_last_line_tells_how_the_program_ended(tmp_path: Path, said: str, ended: str) -> None:
     shown = [f"step {n} loss 2.{n}" for n in range(1, 20)]
     assert outcome(tmp_path, *shown, said) == ended
+
+
+def test_an_exception_of_a_thread_fails_no_job_that_reported_its_end(tmp_path: Path) -> None:
+    shown = [*(f"2026-03-01 08:00:{n:02d} INFO step {n} loss 2.{n}" for n in range(1, 20)), "training finished"]
+    raised = ["Traceback (most recent call last):", '  File "/x/c.py", line 9, in _loop', "    s.connect(a)"]
+    refused = [*raised, "ConnectionRefusedError: [Errno 111] Connection refused"]
+    assert outcome(tmp_path / "a", *shown, "Exception in thread Thread-1 (_loop):", *refused) == "succeeded"
+    assert outcome(tmp_path / "b", *shown, *refused) == "failed"
