@@ -133,15 +133,6 @@ class Layout:
             sizes["ep"] = 1
         return [(d, sizes[d]) for d in self.order.split("-")]
 
-    def coordinate(self, rank: int) -> dict[str, int]:
-        """Index of ``rank`` in each dimension (``tp``, ``cp``, ``dp``, ``pp``)."""
-        if rank in self.coordinates:
-            return dict(self.coordinates[rank])
-        found, rest = {}, rank
-        for dim, size in self._radix(expert=False):
-            found[dim], rest = rest % size, rest // size
-        return {d: i for d, i in found.items() if d != "ep"}
-
     def groups(self, kind: str) -> list[tuple[int, ...]]:
         """All groups of one kind, each sorted. O(world size). Empty if the layout is not known."""
         if not self.is_known or not self.world_size:
@@ -162,11 +153,6 @@ class Layout:
         """Dimensions that have a group of more than one rank, and those of size 1 that the layout names."""
         named = {*self.sizes, *self.listed, *chain.from_iterable(self.coordinates.values())}
         return [d for d in DIMENSIONS if d in named]
-
-    def stages(self) -> int:
-        """The number of pipeline stages."""
-        placed = [at.get("pp", 0) + 1 for at in self.coordinates.values()]
-        return max([self.sizes.get("pp", 1), *placed])
 
 
 def _other_coordinates(coordinate: Mapping[str, int], kind: str) -> tuple[int, ...]:
