@@ -90,7 +90,7 @@ def stored_table(folder: Path, ranks: int, steps: int) -> None:
                     {"start": float(a), "end": float(b), "confidence": 1.0, "slow": bool(c)}
                     for a, b, c in zip(starts, end, slow, strict=True)
                 ],
-                "step_s": {"median": STEP_S, "limit": 1.1 * STEP_S, "onsets": []},
+                "step_s": {"median": STEP_S, "limit": 1.1 * STEP_S},
                 "table": "flows-1.parquet",
                 "diagnoses": [],
             }

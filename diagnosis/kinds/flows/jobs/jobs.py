@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from diagnosis import knowledge_files
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import components, members_of
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, pair_key, sender_values
@@ -24,49 +25,8 @@ from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.edges import MAX_TINY_SHARE, edges_of, one_way, without_hubs, without_strangers
 
 #: Ports of services on the training machines that are no training.
-SERVICE_PORTS = np.array(
-    [
-        22,
-        53,
-        67,
-        68,
-        80,
-        111,
-        123,
-        161,
-        162,
-        179,
-        389,
-        443,
-        514,
-        636,
-        873,
-        988,
-        2049,
-        2379,
-        2380,
-        3260,
-        3300,
-        4420,
-        4739,
-        6343,
-        6379,
-        6443,
-        6789,
-        8080,
-        8443,
-        8888,
-        9000,
-        9090,
-        9093,
-        9100,
-        9200,
-        9400,
-        9996,
-        10250,
-        20048,
-    ]
-)
+_PORTS = itertools.chain.from_iterable(knowledge_files.table("service_ports").values())
+SERVICE_PORTS = np.array(sorted(_PORTS))
 RHYTHM_BINS = 4096
 #: The rhythms of components agree if their activity correlates by more than this; this number of them is compared
 #: again, if this share of their bytes has common sizes.

@@ -15,7 +15,6 @@ from diagnosis.kinds.flows.capture.capture import Bools, Capture, Flows, Ints, I
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.pairs import BLIND_RESOLUTION_S, DP, EP, PP, clocks_disagree
 from diagnosis.kinds.flows.slow.ceased import silent_members
-from diagnosis.kinds.flows.slow.changepoint import onsets
 from diagnosis.kinds.flows.slow.exactness import why_unclear
 from diagnosis.kinds.flows.slow.slowness import SlowReport, slow_steps
 from diagnosis.kinds.flows.slow.switch_rates import switch_rates
@@ -180,8 +179,7 @@ def _add_steps(row: FlowJobRow, a: JobAnalysis, steps: Steps, capture: Capture, 
         StepRow(capture.at(start), capture.at(end), round(float(confidence), 3), bool(slow))
         for start, end, confidence, slow in zip(steps.start, steps.end, steps.confidence, is_slow, strict=True)
     ]
-    first_steps = [k + 1 for k in onsets(steps.normalised_s)]
-    row.step_s = StepSeconds(round(usual, 6), round(limit, 6), first_steps, steps.work is not None)
+    row.step_s = StepSeconds(round(usual, 6), round(limit, 6), steps.work is not None)
     row.paced_by = Pace(steps.pace, steps.how)
     row.peers = _peer_rows(a, capture)
     row.ceased = silent_members(a.job, steps, capture)

@@ -57,13 +57,12 @@ class StepRow(msgspec.Struct, frozen=True):
 
 
 class StepSeconds(msgspec.Struct, frozen=True):
-    """How long steps take. ``limit``: from which one is slow; ``onsets``: steps, from 1, from which on all take
-    another time; ``is_varying``: they are compared for the work that they have.
+    """How long steps take. ``limit``: from which one is slow; ``is_varying``: they are compared for the work that they
+    have.
     """
 
     median: float
     limit: float
-    onsets: list[int]
     is_varying: bool = msgspec.field(name="varies")
 
 
