@@ -55,6 +55,8 @@ _HOST: Final = re.compile(
     r'(?mi)^(?:\s*"?(?:host ?name|host|node|nodename)"?\s*[:=]|Name:(?=\s+\S+\nRoles:))'
     r'\s*"?([\w.\-]{1,80})"?(?:/[\da-f.:]{3,45})?,?\s*$'
 )
+#: A machine as an object of Kubernetes.
+_NODE_OBJECT: Final = re.compile(r"(?m)^kind: Node\nmetadata:\n(?:  [^\n]{0,400}\n){0,60}?  name: ([\w.\-]{1,80})$")
 
 
 class Section(NamedTuple):
@@ -232,7 +234,8 @@ def host_of(text: str, path: str) -> str:
     folder without the words of tools ("ibstat-gpu-19.txt", "gpu-19/ibstat.txt"). A word that does not
     look like a machine's name gives way to one that does.
     """
-    found = _HOST.search(text[:_HEAD_BYTES]) or _PROFILE_NAME.search(path)
+    head = text[:_HEAD_BYTES]
+    found = _HOST.search(head) or _NODE_OBJECT.search(head) or _PROFILE_NAME.search(path)
     stated = found[1] if found else ""
     if _is_machine(stated.partition(".")[0]):
         return stated

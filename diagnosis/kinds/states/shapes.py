@@ -36,6 +36,8 @@ _PART_LABELS: Final = ("mountpoint", "gpu", "device", "port", "interface")
 _STYLE: Final = re.compile(r"\x1b\[[\d;]{0,12}m")
 #: A number and its unit are one cell.
 _UNIT_GAP: Final = re.compile(r"(?<=\d) (?=[KMGT]?i?[Bb](?:/s|ps)(?:\s|$))")
+#: The mark of an item of a list in YAML, which stands below the list's key.
+_ITEM: Final = re.compile(r"\s*- (?=\w)")
 #: A word of a header whose columns are two spaces apart.
 _COLUMN: Final = re.compile(r"\S+(?: \S+)*")
 #: The line of columns of a table between devices.
@@ -113,7 +115,9 @@ def _pairs(text: str, form: Format) -> Iterator[Entry]:
         body = line.strip()
         if not body:
             continue
-        indent = _indent(line)
+        item = _ITEM.match(line)
+        indent = item.end() if item else _indent(line)
+        body = line[indent:].strip()
         while levels and levels[-1][0] >= indent:
             levels.pop()
         while objects and objects[-1][0] >= indent:

@@ -400,6 +400,13 @@ def test_the_plain_table_of_gpus_is_judged_by_its_cells(cell: str, category: str
     assert [result.outcome.adds for result in results(CARD.format(cell))] == ([category] if category else [])
 
 
+def test_a_list_in_yaml_belongs_to_its_key_and_a_node_is_its_own_place() -> None:
+    text = "apiVersion: v1\nkind: Node\nmetadata:\n  labels:\n    a: b\n  name: gpu-node-8\nstatus:\n  conditions:\n"
+    text += "  - type: Ready\n    status: Unknown\n    reason: NodeStatusUnknown\n"
+    (found,) = results(text, "node.yaml")
+    assert (found.target, found.words) == ("gpu-node-8", "status.conditions.reason: NodeStatusUnknown")
+
+
 def test_a_job_that_ran_out_of_memory_with_exit_code_0_did_not_complete() -> None:
     text = "Job ID: 7\nCluster: hpc\nState: OUT_OF_MEMORY (exit code 0)\nMemory Efficiency: 100.00% of 2.00 TB\n"
     (found,) = results(text)
