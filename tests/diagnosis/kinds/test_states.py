@@ -439,3 +439,12 @@ def test_a_machine_that_was_switched_off_or_lost_its_cable_once_is_sound() -> No
     for event in ("Power off/down", "Power Supply AC lost", "S5/G2: soft-off", "Presence detected"):
         assert results(line.format(event)) == []
     assert [found.outcome.id for found in results(line.format("Failure detected"))] == ["event-of-power"]
+
+
+def test_an_exception_of_the_gpu_in_a_debugger_is_a_crash_of_the_program() -> None:
+    text = 'Thread 1 "python3" received signal CUDA_EXCEPTION_14, Warp Illegal Address.\n(cuda-gdb) bt\n'
+    text += "#0  0x00007f1288123f90 in rope_kernel<<<(128,1,1),(256,1,1)>>> () at rope.cu:88\n"
+    assert kind_of(text.encode(), "bt.txt") is Kind.STATE
+    (found,) = results(text)
+    assert found.outcome.adds == "user.code.native_crash"
+    assert kind_of(text.replace("CUDA_EXCEPTION_14", "SIGINT").encode(), "bt.txt") is not Kind.STATE

@@ -107,7 +107,10 @@ def _head_lines(text: str) -> list[str]:
 
 #: Characters in which the head of a report of NCCL or torchfrtrace stands.
 _HEAD_CHARS = 4000
-_CORE = re.compile(r"(?m)^Program terminated with signal SIG")
+_CORE = re.compile(
+    r"(?m)^Program terminated with signal SIG"
+    r"|^(?:Thread|Program)\b[^\n]{0,80} received signal (?:SIG(?:SEGV|ABRT|BUS|FPE|ILL)|CUDA_EXCEPTION_)"
+)
 _RECORDER_GROUPS = ('"pg_config"', '"pg_status"', '"collective_seq_id"')
 _LOG_LINE = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|DEBUG|ERROR)\b|\biteration\b|\bloss\b", re.IGNORECASE)
 
