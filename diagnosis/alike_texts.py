@@ -3,7 +3,7 @@
 What a line states becomes a fact, so that the table of facts tells which machine differs.
 
 Texts are alike if their paths differ in the name of the machine alone (``gpu-1/lscpu.txt``,
-``gpu-2/lscpu.txt``).
+``gpu-2/lscpu.txt``). Logs are not compared: a line of one answers no line of another.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from diagnosis import log_lines
 from diagnosis.evidence import Fact, Place, number_of
 from diagnosis.kinds import states
 from diagnosis.model import Parsed, ReadRange
@@ -26,6 +27,8 @@ MAX_ALL_LINES: Final = 50_000
 MAX_FACTS: Final = 100_000
 #: Machines from which a majority can be told.
 MIN_PLACES: Final = 3
+#: Share of lines with a time of day above which a text is a log.
+_MAX_LOG_SHARE: Final = 0.2
 _MAX_CHARS: Final = 200
 _MAX_VALUES: Final = 8
 _COUNT: Final = "number of lines"
@@ -48,8 +51,10 @@ def stated_facts(quiet: Iterable[Parsed], read: ReadRange) -> list[_Stated]:
     for family, texts in families.items():
         for machine, parsed in texts.items():
             place = Place("node", machine)
-            lines = read(parsed.path, 0, MAX_BYTES).decode("utf-8", "replace").splitlines()
-            for name, (value, line) in _stated_in(lines[:most]).items():
+            lines = read(parsed.path, 0, MAX_BYTES).decode("utf-8", "replace").splitlines()[:most]
+            if log_lines.are_timed(lines, _MAX_LOG_SHARE):
+                continue
+            for name, (value, line) in _stated_in(lines).items():
                 found.append((parsed.path, Fact.of(place, (name,), value, line, family)))
     return found[:MAX_FACTS]
 

@@ -48,6 +48,12 @@ def test_texts_of_different_tools_are_not_compared() -> None:
     assert odd_values({f"cn1{n}/tool-{'abc'[n]}.txt": f"CPU(s): {n // 2}\n" for n in range(3)}) == ()
 
 
+def test_logs_of_machines_are_not_compared_line_by_line() -> None:
+    line = "2026-03-01 08:00:0{} loader: {} shards found\n"
+    usual, odd = ("".join(line.format(second, shards) for second in range(9)) for shards in (224, 112))
+    assert odd_values(of_nodes(usual, odd, "train.log")) == ()
+
+
 def test_a_long_text_is_read_to_a_limit() -> None:
     many = "".join(f"line{n}: {n}\n" for n in range(10 * alike_texts.MAX_LINES))
     texts = of_nodes(many, many)
