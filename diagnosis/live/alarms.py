@@ -24,9 +24,9 @@ class Alarm(NamedTuple):
 
 
 class AlarmRow(msgspec.Struct):
-    """An alarm that is kept. ``until``: when it ended, None while it holds; ``ages_reported``: how
-    many of the ages at which its incident is written again it has passed, -1 before the first
-    writing.
+    """An alarm that is kept. ``until``: when it ended, None while it holds; ``raised_at``: when it
+    was told first, later than ``since``; ``ages_reported``: how many of the ages at which its
+    incident is written again it has passed, -1 before the first writing.
     """
 
     kind: str
@@ -35,6 +35,7 @@ class AlarmRow(msgspec.Struct):
     category: str = "unknown"
     until: Moment | None = None
     ages_reported: int = msgspec.field(name="said", default=-1)
+    raised_at: Moment | None = None
 
     @property
     def is_open(self) -> bool:

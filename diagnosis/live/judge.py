@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from diagnosis.live.alarms import Alarm, AlarmRow
 from diagnosis.live.job_state import JobState
 from diagnosis.live.watches import TABLE
 
 #: Maximum number of former alarms that a job keeps.
 MAX_FORMER_ALARMS: Final = 12
-#: Ages of an alarm, in seconds, at which its incident is written again. Two rounds of stacks, which
-#: followers take of a job that hangs, are there at the first two.
-REPEAT_AGES_S: Final = (30.0, 60.0, 300.0, 1_800.0, 7_200.0, 28_800.0)
+#: Seconds after an alarm was told at which its incident is written again. The stacks that followers
+#: take of a job that hangs come within 30 s, the second round within 60 s, those of very many
+#: followers within 90 s.
+REPEAT_AGES_S: Final = (30.0, 60.0, 90.0, 300.0, 1_800.0, 7_200.0, 28_800.0)
 
 
 def judge(job: JobState, now: float) -> list[Alarm]:
@@ -37,8 +40,9 @@ def record(job: JobState, alarms: Sequence[Alarm], now: float) -> bool:
     current = []
     is_news = False
     for alarm in alarms:
-        row = _continued(was_open.pop(alarm.kind, None), alarm)
-        ages_passed = sum(now - row.since >= age for age in REPEAT_AGES_S)
+        row = _continued(was_open.pop(alarm.kind, None), alarm, now)
+        age_s = now - (row.since if row.raised_at is None else row.raised_at)
+        ages_passed = sum(age_s >= age for age in REPEAT_AGES_S)
         is_news |= ages_passed > row.ages_reported
         row.ages_reported = ages_passed
         current.append(row)
@@ -49,8 +53,8 @@ def record(job: JobState, alarms: Sequence[Alarm], now: float) -> bool:
     return is_news or bool(ended)
 
 
-def _continued(known: AlarmRow | None, alarm: Alarm) -> AlarmRow:
+def _continued(known: AlarmRow | None, alarm: Alarm, now: float) -> AlarmRow:
     """The row of an alarm: since its row says so, if it has one, with the words of now."""
-    since = alarm.since if known is None else known.since
-    ages_reported = -1 if known is None else known.ages_reported
-    return AlarmRow(alarm.kind, alarm.text, since, alarm.category, ages_reported=ages_reported)
+    if known is None:
+        return AlarmRow(alarm.kind, alarm.text, alarm.since, alarm.category, raised_at=now)
+    return msgspec.structs.replace(known, text=alarm.text, category=alarm.category)

@@ -12,7 +12,7 @@ from ingest.selectors.short_memory import cached
 #: the alarm that asks for each kind. A hung job prints nothing: the stacks of its ranks show who is waited for
 _ALARMS = {"stacks": "hang"}
 #: so often all followers of a job together may ask, in questions a second
-_QUESTIONS_PER_S = 20
+_QUESTIONS_PER_S = 40
 #: A hang should have a name within a minute of its alarm: two dumps and the diagnosis take time, too.
 _SOONEST_S, _LATEST_S = 5, 60
 _COUNTED_FOR_S = 30
@@ -33,7 +33,11 @@ def wanted_evidence(job: Job) -> list[dict[str, Any]]:
 
 def ask_again_s(job: Job) -> int:
     """Seconds until a follower should ask again, longer for more of them. A query in half a minute."""
-    followers = cached(f"followers:{job.pk}", lambda: _followers(job), _COUNTED_FOR_S)
+    return seconds_between_questions(cached(f"followers:{job.pk}", lambda: _followers(job), _COUNTED_FOR_S))
+
+
+def seconds_between_questions(followers: int) -> int:
+    """How long each of so many followers waits."""
     return int(min(max(_SOONEST_S, followers / _QUESTIONS_PER_S), _LATEST_S))
 
 

@@ -159,7 +159,7 @@ def test_a_process_that_cannot_be_traced_is_named_with_the_reason(job: Any, take
     assert take()[1] == ["the job hangs: stacks of 0 processes were taken; of others not: Permission denied: try sudo"]
 
 
-@pytest.mark.parametrize(("nodes", "seconds"), [(1, 5), (512, 25), (4096, 60)])
+@pytest.mark.parametrize(("nodes", "seconds"), [(1, 5), (512, 12), (4096, 60)])
 def test_the_more_nodes_follow_a_job_the_less_often_each_asks(job: Any, nodes: int, seconds: int) -> None:
     attempt = services.attempt_get(job=job)
     paths = [f"node-{node}/rank{rank}.log" for node in range(nodes) for rank in range(2)]

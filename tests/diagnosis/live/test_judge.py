@@ -41,7 +41,17 @@ def test_an_alarm_that_lasts_is_said_again_at_growing_ages(job: Any) -> None:
         job.waits(5)
         if record(job.state, judge(job.state, job.now), job.now):
             said.append(job.now - 206)
-    assert said == [15, 30, 60, 300]
+    assert said == [15, 45, 75, 105, 315]
+
+
+def test_the_incident_of_a_late_alarm_is_written_again_when_stacks_have_come(job: Any) -> None:
+    job.trains(103, step_s=30.0)
+    said = []
+    for _ in range(40):
+        job.waits(5)
+        if record(job.state, judge(job.state, job.now), job.now):
+            said.append(job.now)
+    assert [at - said[0] for at in said] == [0, 30, 60, 90]
 
 
 def test_former_alarms_are_bounded(job: Any) -> None:
