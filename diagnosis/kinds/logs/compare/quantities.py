@@ -33,6 +33,7 @@ _RANK: Final = re.compile(r"(?i)(?<![\w-])(?:(?:global[_ ]?)?rank|worker|r)[\"']
 _CLAUSE: Final = re.compile(r"[,;|(){}\[\]\"']")
 _ASIDE: Final = re.compile(r"\([^()]{0,30}\)")
 _DIGIT: Final = re.compile(r"\d")
+_DIGITS: Final = re.compile(r"\d+")
 #: Words before a number that name nothing alone.
 _BARE: Final = ("in", "of", "for", "took", "at", "is", "was", "after", "within")
 _WORD: Final = re.compile(r"[A-Za-z]+")
@@ -78,7 +79,7 @@ def quantities(line: str) -> Iterator[Quantity]:
     for found in _NUMBER.finditer(line):
         before = _ASIDE.sub("", line[max(0, found.start() - LIMITS.chars_before) : found.start()])
         unit = "s" if found["seconds"] else found["unit"] or ""
-        kind = _kind(before, unit)
+        kind = _kind(_without_numbers(before), unit)
         if kind is not None:
             yield Quantity(kind.name, kind.sense, kind.unit, _value(found) * kind.factor)
 
@@ -101,6 +102,15 @@ def _value(found: re.Match[str]) -> float:
     """The number of a match; minutes and seconds as seconds."""
     whole = float(found["number"].replace(",", ""))
     return whole * 60 + float(found["seconds"]) if found["seconds"] else whole
+
+
+def _without_numbers(before: str) -> str:
+    """The words before a number with other numbers alike, so that lines of one wording ask once. The
+    last word stays: it may name the number.
+    """
+    written = before.rstrip()
+    last = written.rfind(" ") + 1
+    return _DIGITS.sub("0", written[:last]) + written[last:]
 
 
 @lru_cache(4096)
