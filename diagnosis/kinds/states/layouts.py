@@ -34,6 +34,8 @@ _PAIR: Final = re.compile(
     r"(?P<key>[\w\[][^\s:=|<>{}\"']{0,40}(?: [^\s:=|<>{}\"']{1,40}){0,6})"
     r"\s{0,60}(?:\.{2,60}\s?)?(?::(?=[\s.]|$)|={1,2})\.{0,60}(?P<value>.*)"
 )
+#: A key before its value with a gap between them ("in-octets      81231").
+_GAP_PAIR: Final = re.compile(r"(?P<key>[A-Za-z][\w.\-/]{1,40})(?:\s{2,80}|\t)(?P<value>\S+(?: \S+){0,8})")
 #: "0 runts, 91800 CRC": counters behind their numbers.
 _COUNT: Final = re.compile(r"([0-9][0-9,]{0,24}) ([A-Za-z][A-Za-z/()\-]{0,30}(?: [A-Za-z/()\-]{1,30}){0,4})")
 _COUNTS: Final = re.compile(rf"(?:{_COUNT.pattern}(?:, |\s{{2,40}}|$)){{1,16}}")
@@ -48,7 +50,10 @@ _COLUMN: Final = re.compile(r"(?![-+]?[0-9][0-9.,:%]*$).{0,23}[^.;!?]")
 _NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "server"})
 #: A first column of times or steps: a history, no state.
 _HISTORY: Final = re.compile(r"(?i)\"?(?:time|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
-_COLUMNS: Final = range(3, 65)
+_MAX_COLUMNS: Final = 64
+#: Columns of a table, and of one with a line of marks below its header.
+_MIN_COLUMNS: Final = 3
+_MIN_RULED: Final = 2
 _MAX_PART: Final = 60
 
 type _Split = Callable[[str], list[str]]
@@ -97,6 +102,7 @@ class _Lines:
         self._header: list[str] = []
         self._split: _Split = str.split
         self._before = ""
+        self._least = _MIN_COLUMNS
 
     def read(self, text: str) -> Iterator[Entry]:
         """The entries of all lines."""
@@ -105,8 +111,11 @@ class _Lines:
             if not body:
                 self._header = []
                 self._before = ""
-            elif _RULE.fullmatch(body) is None:
+            elif _RULE.fullmatch(body):
+                self._least = _MIN_RULED
+            else:
                 found = self._of_line(line, body)
+                self._least = _MIN_COLUMNS
                 self.lines += 1
                 self.known += bool(found)
                 yield from (entry._replace(line=number) for entry in found)
@@ -138,7 +147,7 @@ class _Lines:
     def _row(self, before: str, body: str) -> list[Entry]:
         """The cells of a row of a table; none for other lines."""
         if not self._header:
-            self._header, self._split = _header(before, body)
+            self._header, self._split = _header(before, body, self._least)
         cells = self._split(body)
         if self._split is str.split and self._header:
             cells = body.split(None, len(self._header) - 1)
@@ -159,11 +168,12 @@ def _title(body: str, numbered: re.Match[str] | None) -> str:
     return pair["key"] if pair is not None else body.partition(",")[0].rstrip(" :.")
 
 
-def _header(before: str, body: str) -> tuple[list[str], _Split]:
+def _header(before: str, body: str, least: int) -> tuple[list[str], _Split]:
     """The names of the columns if a line and the one before it are a row of a table and its header."""
     for split in _SPLITS:
         names = split(before)
-        if _is_header(names, split(body)) and _HISTORY.match(before) is None:
+        is_wide = least <= len(names) <= _MAX_COLUMNS
+        if is_wide and _is_header(names, split(body)) and _HISTORY.match(before) is None:
             return names, split
     return [], str.split
 
@@ -172,7 +182,7 @@ def _is_header(names: Sequence[str], cells: Sequence[str]) -> bool:
     """Whether words name the columns of cells, of which one holds a number. A table of nothing else
     names no part.
     """
-    is_table = len(names) in _COLUMNS and len(names) == len(cells)
+    is_table = len(names) == len(cells)
     is_named = all(map(_COLUMN.fullmatch, names)) and len(set(names)) == len(names)
     is_mixed = any(map(_DIGIT.search, cells)) and not all(map(_NUMBER.fullmatch, cells))
     return is_table and is_named and is_mixed
@@ -186,6 +196,6 @@ def _counts(body: str) -> list[tuple[str, str]]:
 
 def _pairs(body: str) -> list[tuple[str, str]]:
     """Key and value of a line; none for any other line."""
-    found = _PAIR.fullmatch(body)
+    found = _PAIR.fullmatch(body) or _GAP_PAIR.fullmatch(body)
     value = found["value"].strip() if found is not None else ""
     return [(found["key"], value)] if found is not None and value else []

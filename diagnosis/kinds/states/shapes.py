@@ -51,6 +51,8 @@ _HOST_COLUMNS: Final = ("hostname", "host", "node")
 _TIME_COLUMN: Final = "timestamp"
 #: Where an object of Kubernetes states the node that it runs on.
 _NODE_OF_POD: Final = ("spec", "nodeName")
+#: What an object of Redfish is called.
+_OWN_NAME: Final = ("@odata.id",)
 #: Where a job of Slurm states the node that it lost.
 _LOST_NODE: Final = ("failed_node",)
 _NODE_OF_KIND: Final = {"Node": ("metadata", "name"), "Event": ("source", "host")}
@@ -321,7 +323,8 @@ def _json(text: str, form: Format) -> Iterator[Entry]:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return
-    pending: list[tuple[tuple[str, ...], Any, str, str, int]] = [((), document, "", "", 0)]
+    whole = _at(document, _OWN_NAME)
+    pending: list[tuple[tuple[str, ...], Any, str, str, int]] = [((), document, whole, "", 0)]
     while pending:
         path, value, part, node, depth = pending.pop()
         if isinstance(value, dict) and depth < MAX_DEPTH:

@@ -58,6 +58,13 @@ def test_a_table_is_read_by_its_header_whatever_parts_its_columns() -> None:
         assert stated(text).items() >= expected.items()
 
 
+def test_a_ruled_table_may_have_two_columns_and_a_gap_may_part_a_pair() -> None:
+    text = "Package    Version\n---------- -------\nnumpy      1.26.4\ntorch      2.5.1\ntriton     3.1.0\n"
+    assert stated(text)["torch", "Version"] == "2.5.1"
+    text = "in-octets      81231\nin-errors      7\nout-octets     91\n"
+    assert stated(text)["", "in errors"] == "7"
+
+
 def test_what_is_further_right_belongs_to_the_part_above_it() -> None:
     text = "GPU: 3\n  Health: OK\n  Memory:\n    Used: 7 GB\nGPU: 4\n  Its own words\n    Health: Bad\n"
     found = stated(text)
