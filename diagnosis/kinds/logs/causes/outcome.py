@@ -121,7 +121,7 @@ def _is_beside_the_program(lead: EventRow) -> bool:
     """
     traits = taxonomy.load().get(lead.category or UNKNOWN).traits
     is_fatal = "death" in traits or "gone" in traits
-    is_vague = lead.strength == Strength.WEAK
+    is_vague = lead.strength in (None, Strength.WEAK)
     is_of_machine = lead.is_system and not is_fatal
     return (is_vague or is_of_machine) and not lead.is_exception
 

@@ -122,3 +122,10 @@ def test_an_exception_of_a_thread_fails_no_job_that_reported_its_end(tmp_path: P
     refused = [*raised, "ConnectionRefusedError: [Errno 111] Connection refused"]
     assert outcome(tmp_path / "a", *shown, "Exception in thread Thread-1 (_loop):", *refused) == "succeeded"
     assert outcome(tmp_path / "b", *shown, *refused) == "failed"
+
+
+def test_an_error_that_no_rule_knows_fails_no_training_that_came_to_its_end(tmp_path: Path) -> None:
+    shown = [f"2026-03-01 08:00:{n:02d} INFO [main] step {n}/19 loss 2.{n}" for n in range(1, 20)]
+    aside = "2026-03-01 08:00:30 ERROR [monitor] could not sample: not supported"
+    assert outcome(tmp_path / "a", *shown, aside) == "succeeded"
+    assert outcome(tmp_path / "b", *shown[:-4], aside) == "failed"
