@@ -13,6 +13,7 @@ import pytest
 
 from diagnosis import ParseHints, parse, pipeline
 from diagnosis.evidence import Result, number_of
+from diagnosis.evidence.check_results import MIN_FAULT_RATIO
 from diagnosis.kinds import states
 from diagnosis.kinds.kind_table import kind_of
 from diagnosis.kinds.states import bad_values, formats, judgement, report_sections, shapes
@@ -448,3 +449,19 @@ def test_an_exception_of_the_gpu_in_a_debugger_is_a_crash_of_the_program() -> No
     (found,) = results(text)
     assert found.outcome.adds == "user.code.native_crash"
     assert kind_of(text.replace("CUDA_EXCEPTION_14", "SIGINT").encode(), "bt.txt") is not Kind.STATE
+
+
+def test_the_time_limits_and_running_times_of_a_scheduler_make_no_log_of_its_table() -> None:
+    table = "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n"
+    table += "".join(f"h100 up 7-00:00:00      1  alloc gpu-4{number}\n" for number in range(8))
+    assert kind_of(table.encode(), "sinfo.txt") is Kind.STATE
+    queue = "JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n"
+    queue += "".join(f"8124{number} h100 llm alice R 1-04:12:01 32 gpu-0{number}\n" for number in range(8))
+    assert kind_of(queue.encode(), "squeue.txt") is Kind.STATE
+
+
+def test_a_workload_that_gave_way_once_and_runs_again_does_not_fail_by_that_alone() -> None:
+    text = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: Workload\nstatus:\n  conditions:\n"
+    text += '  - reason: Preempted\n    status: "False"\n    type: Evicted\n'
+    (found,) = results(text)
+    assert found.outcome.ratio < MIN_FAULT_RATIO
