@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from diagnosis import metrics
 from diagnosis.plain import percent
+from triage import metrics
 
 #: points of a job's curve
 POINTS = 240

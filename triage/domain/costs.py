@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from diagnosis import metrics
 from diagnosis.gpu_count import GpuCount, GpuEvidence, Source, count_gpus
 from ingest.models import Attempt
+from triage import metrics
 
 HOUR_S = metrics.HOUR_S
 #: a job that starts again later than this did not keep its machines: the scheduler gave them to

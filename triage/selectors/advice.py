@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from django.db.models import Q
 
-from diagnosis import metrics
 from diagnosis.advice import advise
 from diagnosis.advice_facts import AdviceEvidence
 from diagnosis.evidence import decode
 from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, EXECUTABLE_ACTIONS
+from triage import metrics
 from triage.charts.stacks import unfold
 from triage.domain.judged import changes_the_advice, judged_report
 from triage.domain.report_facts import suspects_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diagnosis import metrics
 from ingest.models import Attempt, Job
+from triage import metrics
 from triage.domain.costs import repeated_s, training_of_attempt, waited_s
 from triage.models import Incident
 from triage.selectors.period_figures import mtbf_s

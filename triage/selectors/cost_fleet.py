@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from diagnosis import metrics
+from triage import metrics
 from triage.search import Query
 from triage.selectors.fleet_runs import effective_of, fleet_runs
 from triage.selectors.period_figures import Effective

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Sum
 
-from diagnosis import metrics
 from ingest.models.job import pool_of
+from triage import metrics
 from triage.search import Query
 from triage.selectors.fleet_runs import JobRun, effective_of, fleet_runs
 from triage.selectors.incidents import incidents_visible_to

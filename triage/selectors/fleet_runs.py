@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from diagnosis import metrics
 from ingest.models import Attempt, Job
 from ingest.models.job import pool_of
+from triage import metrics
 from triage.domain.costs import gpus_of, training_of_attempt
 from triage.models import Activity
 from triage.search import Query

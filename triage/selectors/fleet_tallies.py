@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Max, Q, QuerySet, Sum
 
-from diagnosis.metrics import LEMON_DAYS
 from ingest.models import Node
+from triage.metrics import LEMON_DAYS
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.access import visible_cluster_ids
 from triage.selectors.memory import OVERLAP_ROWS, updated_result

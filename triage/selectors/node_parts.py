@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from diagnosis.metrics import LEMON_DAYS
 from diagnosis.numbers import natural_key
 from ingest.models import Job, Node
 from triage.diagnosis_tables import table_path
+from triage.metrics import LEMON_DAYS
 from triage.models import Diagnosis, Suspect
 from triage.selectors.nodes import accusations_since
 

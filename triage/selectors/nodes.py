@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
-from diagnosis.metrics import LEMON_DAYS, lemon_parts, lemon_score
 from diagnosis.numbers import natural_key
 from ingest.models import Node
+from triage.metrics import LEMON_DAYS, lemon_parts, lemon_score
 from triage.models import Activity, Decision, Suspect
 from triage.selectors.access import visible_cluster_ids
 from triage.selectors.fleet_tallies import (
@@ -48,7 +48,7 @@ class FleetRow:
     gpu_hours: float | None
     last_at: datetime | None
     lemon: float
-    #: what the score is made of (``diagnosis.metrics.lemon_parts``)
+    #: what the score is made of (``triage.metrics.lemon_parts``)
     lemon_parts: dict[str, float] = field(default_factory=dict)
 
 

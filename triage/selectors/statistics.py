@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Count, F, Q, QuerySet, Sum, Value
 
 from diagnosis import taxonomy
-from diagnosis.metrics import LEMON_DAYS
 from ingest.models import Attempt, Job
+from triage.metrics import LEMON_DAYS
 from triage.models import Incident, Suspect
 from triage.search import Query, parse
 from triage.selectors.access import visible_cluster_ids, visible_clusters

@@ -14,9 +14,8 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from diagnosis import metrics
 from ingest.roles import can
-from triage import search
+from triage import metrics, search
 from triage.charts.cost import families_chart, fleet_chart
 from triage.selectors.cost_fleet import FleetCost, fleet_cost
 from triage.selectors.demonstration import notice_of_figures

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from diagnosis.kinds.stacks.ranks import replay
+from triage.domain import replay
 
 MAX_MACHINES = 20_000
 #: commas within brackets belong to the name

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from scipy.stats import binom
 
-from diagnosis import metrics
-from diagnosis.metrics import Attempt, Outage
 from tests.patience import steps_of
+from triage import metrics
+from triage.metrics import Attempt, Outage
 
 
 @pytest.mark.parametrize(("machines", "expected"), [(128, 2), (256, 2), (512, 3), (1024, 4)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.kinds.stacks.ranks.replay import Plan, plan, verdict
+from triage.domain.replay import Plan, plan, verdict
 
 MACHINES = [f"m{i}" for i in range(24)]
 
