@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 DAY_S = 86_400.0
@@ -26,10 +27,11 @@ BYTEROBUST_P = 0.0012
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One unproductive stretch of a job. Times are UTC seconds; unknown times are None and count as zero. ``failed_at``
-    progress stopped; ``detected_at`` a person or a program noticed; ``localised_at`` the cause was named;
-    ``resumed_at`` training runs again; ``recompute_s`` seconds spent on steps that had been computed before. A manual
-    restart (``is_manual``) has no detection and no localisation: it was intended.
+    """One unproductive stretch of a job. Times are UTC seconds; unknown times are None and count as
+    zero. ``failed_at`` progress stopped; ``detected_at`` a person or a program noticed;
+    ``localised_at`` the cause was named; ``resumed_at`` training runs again; ``recompute_s``
+    seconds spent on steps that had been computed before. A manual restart (``is_manual``) has no
+    detection and no localisation: it was intended.
     """
 
     failed_at: float
@@ -79,8 +81,9 @@ def _span(start: float, end: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One launch of a job: training ran from ``training_at`` to ``ended_at`` (UTC seconds) and did steps ``first_step``
-    … ``last_step``."""
+    """One launch of a job: training ran from ``training_at`` to ``ended_at`` (UTC seconds) and did
+    steps ``first_step`` … ``last_step``.
+    """
 
     training_at: float
     ended_at: float
@@ -95,8 +98,8 @@ class Attempt:
 def productive_intervals(attempts: Sequence[Attempt]) -> list[tuple[float, float]]:
     """Stretches whose steps are part of the final lineage, in order of time.
 
-    Steps that a later attempt computed again were lost, so an attempt counts up to the step before the earliest
-    later restart; steps are taken to be equally long within an attempt. Linear.
+    Steps that a later attempt computed again were lost, so an attempt counts up to the step before
+    the earliest later restart; steps are taken to be equally long within an attempt. Linear.
     """
     ordered = sorted(attempts, key=lambda a: a.training_at)
     kept: list[tuple[float, float]] = []
@@ -121,13 +124,22 @@ def ettr(productive_s: float, wall_s: float) -> float | None:
     return min(1.0, max(0.0, productive_s / wall_s)) if wall_s > 0 else None
 
 
-def ettr_cumulative(productive: Sequence[tuple[float, float]], started_at: float, at: float) -> float | None:
-    """Productive time since the start of the job over wall-clock time since then, at the moment ``at``."""
+def ettr_cumulative(
+    productive: Sequence[tuple[float, float]],
+    started_at: float,
+    at: float,
+) -> float | None:
+    """Productive time since the start of the job over wall-clock time since then, at the moment
+    ``at``.
+    """
     return ettr(_overlap_s(productive, started_at, at), at - started_at)
 
 
 def ettr_sliding(
-    productive: Sequence[tuple[float, float]], started_at: float, at: float, window_s: float = HOUR_S
+    productive: Sequence[tuple[float, float]],
+    started_at: float,
+    at: float,
+    window_s: float = HOUR_S,
 ) -> float | None:
     """The same over the last ``window_s`` seconds (since the start, while the job is younger)."""
     begin = max(started_at, at - window_s)
@@ -139,7 +151,9 @@ def _overlap_s(intervals: Sequence[tuple[float, float]], begin: float, end: floa
 
 
 class Run(NamedTuple):
-    """One job for the fleet's ratio: its GPUs, when it ran (UTC seconds) and its productive stretches."""
+    """One job for the fleet's ratio: its GPUs, when it ran (UTC seconds) and its productive
+    stretches.
+    """
 
     gpus: float
     started_at: float
@@ -147,18 +161,23 @@ class Run(NamedTuple):
     productive: Sequence[tuple[float, float]]
 
 
+def _productive_parts(run: Run) -> Iterator[tuple[float, float, float]]:
+    """The stretches of a run within its times, with its GPUs."""
+    for begin, end in run.productive:
+        yield max(begin, run.started_at), min(end, run.ended_at), run.gpus
+
+
 class Fleet:
     """Productive and wall-clock GPU-seconds of many jobs up to any moment.
 
-    Both are integrals of step functions, kept at their steps. Building is O(n log n) in stretches, a query O(log n).
+    Both are integrals of step functions, kept at their steps. Building is O(n log n) in stretches,
+    a query O(log n).
     """
 
     def __init__(self, runs: Iterable[Run]) -> None:
         kept = [run for run in runs if run.ended_at > run.started_at and run.gpus > 0]
         self._wall = _Integral((run.started_at, run.ended_at, run.gpus) for run in kept)
-        self._productive = _Integral(
-            (max(a, run.started_at), min(b, run.ended_at), run.gpus) for run in kept for a, b in run.productive
-        )
+        self._productive = _Integral(chain.from_iterable(map(_productive_parts, kept)))
 
     def wall_gpu_s(self, begin: float, end: float) -> float:
         """GPU-seconds in which jobs were running or waited to run again."""
@@ -205,8 +224,11 @@ class _Integral:
 
 
 def recovery_s(outages: Iterable[Outage]) -> float | None:
-    """Mean seconds from failure until training runs again, recomputation left out; open outages do not count."""
-    done = [o.resumed_at - o.failed_at for o in outages if o.resumed_at is not None and o.resumed_at >= o.failed_at]
+    """Mean seconds from failure until training runs again, recomputation left out; open outages do
+    not count.
+    """
+    known = [(o.failed_at, o.resumed_at) for o in outages if o.resumed_at is not None]
+    done = [resumed_at - failed_at for failed_at, resumed_at in known if resumed_at >= failed_at]
     return sum(done) / len(done) if done else None
 
 
@@ -215,7 +237,11 @@ def failures_per_1000_node_days(failures: int, node_days: float) -> float | None
     return 1000.0 * failures / node_days if node_days > 0 else None
 
 
-def rate_interval_per_1000_node_days(failures: int, node_days: float, level: float = 0.9) -> tuple[float, float] | None:
+def rate_interval_per_1000_node_days(
+    failures: int,
+    node_days: float,
+    level: float = 0.9,
+) -> tuple[float, float] | None:
     """Exact confidence interval of the same for independent failures (Poisson; Garwood).
 
     Costs some hundred times the square root of ``failures``.
@@ -252,20 +278,28 @@ def _solve(rising: Callable[[float], float], about: float) -> float:
 
 
 def mttf_h(nodes: int, failures_per_node_day: float) -> float | None:
-    """Mean hours until a job on ``nodes`` nodes fails: 24 / (N · r_f). The rate is per node-day, not per 1000."""
+    """Mean hours until a job on ``nodes`` nodes fails: 24 / (N · r_f). The rate is per node-day,
+    not per 1000.
+    """
     rate = nodes * failures_per_node_day
     return 24.0 / rate if rate > 0 else None
 
 
 def checkpoint_interval_s(write_s: float, nodes: int, failures_per_node_day: float) -> float | None:
-    """Optimal seconds between checkpoints that block for ``write_s``: √(2 w / (N · r_f)), all in days (Daly, Young)."""
+    """Optimal seconds between checkpoints that block for ``write_s``: √(2 w / (N · r_f)), all in
+    days (Daly, Young).
+    """
     rate = nodes * failures_per_node_day
     return DAY_S * math.sqrt(2.0 * (write_s / DAY_S) / rate) if rate > 0 and write_s > 0 else None
 
 
-def standbys(machines: int, daily_failure_probability: float = BYTEROBUST_P, quantile: float = 0.99) -> int:
-    """Warm standbys so that with probability ``quantile`` no more machines fail in a day: that quantile of
-    Binomial(N, p).
+def standbys(
+    machines: int,
+    daily_failure_probability: float = BYTEROBUST_P,
+    quantile: float = 0.99,
+) -> int:
+    """Warm standbys so that with probability ``quantile`` no more machines fail in a day: that
+    quantile of Binomial(N, p).
 
     :raises ValueError: a probability outside [0, 1] or a negative count.
     """
@@ -279,8 +313,8 @@ def standbys(machines: int, daily_failure_probability: float = BYTEROBUST_P, qua
 
 
 def _binomial(k: int, n: int, p: float) -> float:
-    """Probability of exactly ``k`` of ``n``. Own code because SciPy takes a second to import, and pages need only
-    this.
+    """Probability of exactly ``k`` of ``n``. Own code because SciPy takes a second to import, and
+    pages need only this.
     """
     if p <= 0.0 or p >= 1.0:
         return float(k == (0 if p <= 0.0 else n))
@@ -288,12 +322,20 @@ def _binomial(k: int, n: int, p: float) -> float:
     return math.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
-def lemon_score(*, confirmed: int, unreviewed: float, alone: float = 0, suspended: int = 0) -> float:
-    """Score of a node as a repeat offender, in [0, 1), from its accusations within :data:`LEMON_DAYS`.
+def lemon_score(
+    *,
+    confirmed: int,
+    unreviewed: float,
+    alone: float = 0,
+    suspended: int = 0,
+) -> float:
+    """Score of a node as a repeat offender, in [0, 1), from its accusations within
+    :data:`LEMON_DAYS`.
 
     ``confirmed`` by humans, ``unreviewed`` not yet judged, each with its probability, ``alone``
     those of both in which it was the only accused, ``suspended`` times it was taken out of service.
-    The score is 1 - exp(-x) with x = 0.5·confirmed + 0.15·unreviewed + 0.2·alone + 0.25·suspended:
+    The score is 1 - exp(-x) with
+    x = 0.5·confirmed + 0.15·unreviewed + 0.2·alone + 0.25·suspended:
     an accusation with others (a switch, a rack) counts less than one alone, and one accusation is
     never enough.
     """
@@ -301,7 +343,13 @@ def lemon_score(*, confirmed: int, unreviewed: float, alone: float = 0, suspende
     return 1.0 - math.exp(-min(sum(parts.values()), 30.0))
 
 
-def lemon_parts(*, confirmed: int, unreviewed: float, alone: float, suspended: int) -> dict[str, float]:
+def lemon_parts(
+    *,
+    confirmed: int,
+    unreviewed: float,
+    alone: float,
+    suspended: int,
+) -> dict[str, float]:
     """The summands of ``x`` in :func:`lemon_score`, by the name of each."""
     if min(confirmed, unreviewed, alone, suspended) < 0:
         raise ValueError("counts must not be negative")

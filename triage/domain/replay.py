@@ -1,9 +1,11 @@
-"""Dual-phase replay: two groupings of the machines whose failing groups meet in one machine (ByteRobust, algorithm 1).
+"""Dual-phase replay: two groupings of the machines whose failing groups meet in one machine
+(ByteRobust, algorithm 1).
 
-Machines 0 … m·n - 1 are cut twice into groups: horizontally ``H(x) = x // m`` (groups of ``m`` neighbours), vertically
-``V(x) = x mod n`` (groups of every n-th). The job, its layers cut and its data parallelism lowered, is replayed on
-each group; one group fails in each phase. The two meet in exactly one machine if and only if ``m <= n`` (and, beyond
-the paper's ``z = m·n``, as long as a horizontal group holds no two machines of one residue).
+Machines 0 … m·n - 1 are cut twice into groups: horizontally ``H(x) = x // m`` (groups of ``m``
+neighbours), vertically ``V(x) = x mod n`` (groups of every n-th). The job, its layers cut and its
+data parallelism lowered, is replayed on each group; one group fails in each phase. The two meet in
+exactly one machine if and only if ``m <= n`` (and, beyond the paper's ``z = m·n``, as long as a
+horizontal group holds no two machines of one residue).
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from math import ceil
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``machines`` in order; ``m`` the size of a horizontal group, ``n`` the number of vertical groups. ``notes``
-    are sentences."""
+    """``machines`` in order; ``m`` the size of a horizontal group, ``n`` the number of vertical
+    groups. ``notes`` are sentences.
+    """
 
     machines: tuple[str, ...]
     m: int
@@ -36,8 +39,8 @@ class Plan:
         return self.m <= self.n
 
     def meet(self, horizontal: Sequence[int], vertical: Sequence[int]) -> list[str]:
-        """Machines in the failing groups of both phases. One group each names one machine; more leave the whole
-        product set.
+        """Machines in the failing groups of both phases. One group each names one machine; more
+        leave the whole product set.
 
         :raises ValueError: a group that the plan does not have.
         """
@@ -56,8 +59,8 @@ class Plan:
 
 
 def plan(machines: Sequence[str], *, pp: int = 1, dp: int | None = None, k: int = 1) -> Plan:
-    """Plan a replay in which tensor and pipeline parallelism are kept and data parallelism is lowered: ``m = k·pp``,
-    ``n = dp/k``.
+    """Plan a replay in which tensor and pipeline parallelism are kept and data parallelism is
+    lowered: ``m = k·pp``, ``n = dp/k``.
 
     :param machines: in rank order, one tensor-parallel group (or several) a machine; names must be distinct.
     :param pp: machines that one pipeline spans; ``dp`` how many pipelines there are (default: machines / pp); ``k``
