@@ -44,6 +44,8 @@ MAX_RING_RATIO = 1.15
 MAX_ACKNOWLEDGED = 20_000
 AT_ONCE_S = 0.002
 MIN_ANSWERED_SHARE = 0.7
+#: Share of its transfers in which a pair of an all-to-all at least sends back.
+MIN_ANSWERED = 0.1
 #: Sizes with this share of a pair's bytes do not recur by chance.
 MIN_SIZE_SHARE = 0.1
 
@@ -336,7 +338,9 @@ def _types(
     chain, mutual, fan = timing
     ring = chain >= 0.5
     fanned = (ring | (mutual >= 0.8)) & (fan >= 1)
-    clique = fanned & in_clique(a, b, fanned, count)
+    # In an all-to-all both ends send; the hop of a ring between two such cliques is no part of one.
+    answered = fanned & (mutual > MIN_ANSWERED)
+    clique = answered & in_clique(a, b, answered, count)
     many = (sizes.frequent >= 2) & (sizes.covered >= 0.3)
     # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique
     # have. If its own sizes do not recur (experts with uneven load), some of them agree by chance, but move few bytes.
@@ -360,11 +364,11 @@ def _types(
     # A size that is exchanged no more often than a bucket is a gradient too: the experts' own, before or after the
     # others'.
     gradients = bucketed if others else exchange
-    is_rare = (
-        sizes.rarest_count <= 1.5 * np.median(sizes.rarest_count[gradients])
-        if gradients.any()
-        else np.ones(len(a), dtype=bool)
-    )
+    # Of a pair that exchanges, both members send each bucket.
+    each_way = sizes.rarest_count / np.where(mutual >= 0.5, 2.0, 1.0)
+    is_rare = np.ones(len(a), dtype=bool)
+    if gradients.any():
+        is_rare = each_way <= 1.5 * np.median(each_way[gradients])
     # A pipeline hands over several times for each exchange of gradients.
     once = is_rare & lonely
     exchange |= once & (mutual >= 0.75 * mutual.max(initial=0.0)) & (not is_rare.all()) & (exchange.any() or others)

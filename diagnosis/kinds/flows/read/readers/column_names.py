@@ -68,4 +68,5 @@ def unit_of(name: str, units: dict[str, float]) -> float | None:
 
 @lru_cache(4096)  # every small log is searched for a header, and they are similar
 def our_name(name: str) -> str | None:
-    return BY_NAME.get(stem(name))
+    """Our name of an exporter's column; None if it is not known."""
+    return BY_NAME.get(stem(name)) if len(name) <= MAX_CHARS else None

@@ -14,7 +14,6 @@ from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows
 from diagnosis.kinds.flows.read.readers.column_names import (
     ALIASES,
     BY_NAME,
-    MAX_CHARS,
     SIZE_UNITS,
     TIME_UNITS,
     our_name,
@@ -27,7 +26,13 @@ from diagnosis.kinds.flows.read.readers.column_names import (
 SAMPLE_VALUES = 4096
 COUNTS = ("src_port", "dst_port", "bytes", "packets", "back_bytes", "back_packets")
 
-_TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
+_TEXT_TIMES = (
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y/%m/%d %H:%M:%S%.f",
+    "%Y/%m/%dT%H:%M:%S%.f",
+    "%d/%b/%Y:%H:%M:%S%.f",
+)
 
 INSTANTS_NOTE = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be found."
 #: Smaller times are from the capture's own start.
@@ -51,7 +56,7 @@ class Columns:
         names = list(names)
         found: dict[str, list[str]] = {}
         for name in names:
-            own_name = our_name(name) if len(name) <= MAX_CHARS else None
+            own_name = our_name(name)
             if own_name:
                 found.setdefault(own_name, []).append(name)
         for own_name, own in found.items():  # nanoseconds before milliseconds before seconds
@@ -73,7 +78,7 @@ class Columns:
     @staticmethod
     def parts(names: Iterable[str]) -> int:
         """How many of source, destination, time and volume the names hold (0..4)."""
-        have = {our_name(name) if len(name) <= MAX_CHARS else None for name in names}
+        have = set(map(our_name, names))
         times, volumes = have & {"start", "end", "duration"}, have & {"bytes", "packets"}
         return ("src" in have) + ("dst" in have) + bool(times) + bool(volumes)
 
@@ -81,6 +86,12 @@ class Columns:
     def fit(names: Iterable[str]) -> bool:
         """True if the names look like a flow table: at most one of the four is missing."""
         return Columns.parts(names) >= 3
+
+    @staticmethod
+    def are_enough(names: Iterable[str]) -> bool:
+        """Whether names tell sender, receiver and time."""
+        have = set(map(our_name, names))
+        return {"src", "dst"} <= have and bool({"start"} & have or {"end", "duration"} <= have)
 
     def normalise(self, table: pl.DataFrame, time_zone: str, reading: Reading) -> pl.DataFrame:
         """Converts an exporter's table to ours (see ``records.SCHEMA``); bytes sent back become separate records."""

@@ -16,6 +16,7 @@ import polars as pl
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows, blocks_of_lines
 from diagnosis.kinds.flows.read.readers.bursts import COLUMNS, Bursts
+from diagnosis.kinds.flows.read.readers.by_values import header_by_values
 from diagnosis.kinds.flows.read.readers.column_names import ALIASES, plain
 from diagnosis.kinds.flows.read.readers.columns import Columns
 from diagnosis.model import ParseHints
@@ -24,6 +25,8 @@ from diagnosis.model import ParseHints
 BEYOND_COLUMN = "\0beyond"
 #: Number of bytes in which the first hundred rows are searched.
 SAMPLE_BYTES = 1 << 18
+#: Rows from which columns are told whose names are not known.
+MAX_SAMPLE_ROWS = 200
 
 UNCLOSED_NOTE = "Some rows are malformed (a quotation mark is not closed): marks were read as any other sign."
 
@@ -49,6 +52,8 @@ class Header:
     separator: str
     size: int
     format: str
+    #: which columns were taken for what by their values, in a sentence; empty where names tell all
+    note: str = ""
 
 
 #: The fields of a version 2 record, for files without their header line.
@@ -107,7 +112,7 @@ def find_header(head: bytes) -> Header | None:
     separator = None
     lines = head.split(b"\n", 20)[:20]
     if not _may_name_addresses(b"\n".join(lines)):
-        return None
+        return _by_values(head)
     for line in lines:
         text = line.decode("utf-8-sig" if at == 0 else "utf-8", "replace").strip("\r")
         size = min(at + len(line) + 1, len(head))
@@ -120,11 +125,25 @@ def find_header(head: bytes) -> Header | None:
         elif text and not text.startswith("#"):
             found = _names(text)
             if found is not None:
-                return Header(tuple(found[0]), found[1], size, _format(found[0]))
+                named = Header(tuple(found[0]), found[1], size, _format(found[0]))
+                taken = None if at or Columns.are_enough(found[0]) else _by_values(head)
+                return taken or named
             if _is_aws(text):
                 return Header(tuple(AWS), " ", at, "aws-vpc")
         at += len(line) + 1
-    return None
+    return _by_values(head)
+
+
+def _by_values(head: bytes) -> Header | None:
+    """The header of a table of whose columns not all names are known."""
+    lines = head[:SAMPLE_BYTES].split(b"\n", MAX_SAMPLE_ROWS)[:MAX_SAMPLE_ROWS]
+    if len(head) > len(lines[0]) + 1 and head[-1:] != b"\n":
+        lines = lines[:-1]  # perhaps cut
+    texts = [line.decode("utf-8-sig", "replace").rstrip("\r") for line in lines]
+    taken = header_by_values([text for text in texts if text])
+    if taken is None:
+        return None
+    return Header(taken.names, taken.separator, len(lines[0]) + 1, "delimited", taken.note)
 
 
 def _may_name_addresses(lines: bytes) -> bool:
@@ -209,7 +228,7 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
             "Add one, for example: start_time,duration,src,dst,bytes."
         )
     columns = Columns.of(header.names)
-    reading = Reading(header.format)
+    reading = Reading(header.format, notes=[header.note] if header.note else [])
     bursts = Bursts(out) if header.format == "tshark" else None
     schema: Schema | None = None
     clean = True

@@ -1,0 +1,69 @@
+"""Experts on several machines: all-to-alls of uneven sizes, a ring of gradients across them, and experts that two
+machines share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from diagnosis.kinds.flows import parse_flow
+from diagnosis.model import ParseHints
+from tests.diagnosis.kinds.reports import flows_json
+
+MEMBERS, GROUP, STEPS = 8, 4, 30
+BEGIN_S = 1_790_000_000.0
+#: The ring crosses the groups twice.
+RING = (0, 1, 2, 3, 4, 5, 6, 7)
+
+
+def records() -> pl.DataFrame:
+    """Each step: eight all-to-alls in both groups, then two buckets of a ring, then what two machines exchange."""
+    rng = np.random.default_rng(5)
+    rows: list[tuple[float, float, int, int, int]] = []
+    now = 0.0
+    for _ in range(STEPS):
+        for _ in range(8):
+            now += 0.05
+            starts = now + rng.uniform(0, 0.002, MEMBERS)
+            rows += [
+                (starts[a], 0.02 + rng.uniform(0, 0.004), a, b, int(rng.lognormal(0, 0.3) * 3e7))
+                for a in range(MEMBERS)
+                for b in range(MEMBERS)
+                if a != b and a // GROUP == b // GROUP
+            ]
+            now += 0.03
+        for size in (40_000_000, 60_000_000):
+            rows += [(now, 0.04, a, RING[(a + 1) % MEMBERS], size) for a in RING]
+            now += 0.05
+        rows += [(now, 0.03, a, (a + GROUP) % MEMBERS, 25_000_000) for a in range(MEMBERS)]
+        now += 0.08
+    start, lasting, src, dst, size = zip(*rows, strict=True)
+    return pl.DataFrame(
+        {
+            "start_time": BEGIN_S + np.array(start),
+            "duration": lasting,
+            "src": [f"10.0.0.{1 + a}" for a in src],
+            "dst": [f"10.0.0.{1 + b}" for b in dst],
+            "bytes": size,
+        }
+    ).sort("start_time")
+
+
+def test_what_two_machines_exchange_of_their_experts_is_no_pipeline(tmp_path: Path) -> None:
+    path = tmp_path / "flows.csv"
+    records().write_csv(path)
+    with path.open("rb") as stream:
+        part = parse_flow(stream, "flows.csv", ParseHints(time_zone="UTC"), tmp_path / "work")
+    (job,) = flows_json([part], inventory=[])["jobs"]
+    between = [pair["type"] for pair in job["pairs"] if _groups_differ(pair["a"], pair["b"])]
+    assert Counter(between) == {"DP": 6}  # two hops of the ring, four pairs that share experts
+    assert job["parallelism"]["pp"] == 1
+
+
+def _groups_differ(one: str, other: str) -> bool:
+    first, second = ((int(name.rsplit(".", 1)[1]) - 1) // GROUP for name in (one, other))
+    return first != second
