@@ -18,9 +18,10 @@ from diagnosis.kinds.flows.jobs.chapters import split_chapters
 from diagnosis.kinds.flows.jobs.clock_offsets import correct_clocks
 from diagnosis.kinds.flows.jobs.grid import type_as_stated
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
-from diagnosis.kinds.flows.jobs.pairs import classify_pairs, clocks_disagree
+from diagnosis.kinds.flows.jobs.pairs import EP, classify_pairs, clocks_disagree
 from diagnosis.kinds.flows.jobs.parallelism import find_layout
 from diagnosis.kinds.flows.slow.exactness import exact_to_s
+from diagnosis.kinds.flows.slow.late_in_exchange import late_in_exchanges
 from diagnosis.kinds.flows.slow.moving import find_uneven_work, that_stay
 from diagnosis.kinds.flows.slow.slow_stages import narrow_to_stage, uneven_stages, without_explained
 from diagnosis.kinds.flows.slow.slow_workers import slow_workers
@@ -145,6 +146,8 @@ def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
     if has_one_clock:
         job.slow = late_members(job.transfers, job.steps, job.layout, capture, usual)
         job.moving = find_uneven_work(job.transfers, job.stages, job.steps, job.layout, usual)
+        if job.pairs.of(EP).any():
+            job.slow += late_in_exchanges(job.job, job.pairs, job.steps, capture, usual)
     if job.moving is not None:
         job.slow = that_stay(job.slow, job.steps)
     if job.stages is not None:

@@ -5,10 +5,13 @@ machines share.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.model import ParseHints
@@ -20,22 +23,27 @@ BEGIN_S = 1_790_000_000.0
 RING = (0, 1, 2, 3, 4, 5, 6, 7)
 
 
-def records() -> pl.DataFrame:
-    """Each step: eight all-to-alls in both groups, then two buckets of a ring, then what two machines exchange."""
+def records(late: Mapping[int, tuple[float, float]] | None = None) -> pl.DataFrame:
+    """Each step: eight all-to-alls in both groups, then two buckets of a ring, then what two machines exchange.
+    ``late``: seconds that a member computes longer before an exchange of even, and of odd number.
+    """
     rng = np.random.default_rng(5)
     rows: list[tuple[float, float, int, int, int]] = []
     now = 0.0
     for _ in range(STEPS):
-        for _ in range(8):
-            now += 0.05
-            starts = now + rng.uniform(0, 0.002, MEMBERS)
+        for number in range(8):
+            starts = now + 0.05 + rng.uniform(0, 0.002, MEMBERS)
+            for member, longer in (late or {}).items():
+                starts[member] += longer[number % 2]
+            end = starts.max() + 0.02
             rows += [
-                (starts[a], 0.02 + rng.uniform(0, 0.004), a, b, int(rng.lognormal(0, 0.3) * 3e7))
+                (starts[a], end + rng.uniform(0, 0.001) - starts[a], a, b, int(rng.lognormal(0, 0.3) * 3e7))
                 for a in range(MEMBERS)
                 for b in range(MEMBERS)
                 if a != b and a // GROUP == b // GROUP
             ]
-            now += 0.03
+            now = end + 0.001
+        now += 0.03
         for size in (40_000_000, 60_000_000):
             rows += [(now, 0.04, a, RING[(a + 1) % MEMBERS], size) for a in RING]
             now += 0.05
@@ -53,15 +61,37 @@ def records() -> pl.DataFrame:
     ).sort("start_time")
 
 
-def test_what_two_machines_exchange_of_their_experts_is_no_pipeline(tmp_path: Path) -> None:
-    path = tmp_path / "flows.csv"
-    records().write_csv(path)
+def report_of(table: pl.DataFrame, work: Path) -> dict[str, Any]:
+    path = work / "flows.csv"
+    table.write_csv(path)
     with path.open("rb") as stream:
-        part = parse_flow(stream, "flows.csv", ParseHints(time_zone="UTC"), tmp_path / "work")
-    (job,) = flows_json([part], inventory=[])["jobs"]
+        part = parse_flow(stream, "flows.csv", ParseHints(time_zone="UTC"), work / "work")
+    return flows_json([part], inventory=[])
+
+
+def test_what_two_machines_exchange_of_their_experts_is_no_pipeline(tmp_path: Path) -> None:
+    (job,) = report_of(records(), tmp_path)["jobs"]
     between = [pair["type"] for pair in job["pairs"] if _groups_differ(pair["a"], pair["b"])]
     assert Counter(between) == {"DP": 6}  # two hops of the ring, four pairs that share experts
     assert job["parallelism"]["pp"] == 1
+
+
+@pytest.mark.parametrize(
+    ("late", "named"),
+    [
+        ({}, []),
+        ({2: (0.02, 0.02)}, ["10.0.0.3"]),
+        ({2: (0.02, 0.02), 5: (0.02, 0.02)}, ["10.0.0.3", "10.0.0.6"]),
+        ({2: (0.0, 0.04)}, []),  # its experts got more tokens: that is uneven work
+    ],
+)
+def test_a_member_that_computes_longer_before_each_exchange_is_named(
+    late: dict[int, tuple[float, float]], named: list[str], tmp_path: Path
+) -> None:
+    (job,) = report_of(records(late), tmp_path)["jobs"]
+    accused = [row for row in job["diagnoses"] if "experts" in row["reason"]]
+    assert sorted(name for row in accused for name in row["culprits"]) == named
+    assert all("in every step" in row["reason"] for row in accused)
 
 
 def _groups_differ(one: str, other: str) -> bool:
