@@ -164,6 +164,8 @@ def _cost(rule: Rule, targets: Sequence[str], known: Known) -> AdviceCost:
         "rollback": "A hot update and one restart; the change that is taken back.",
         "replay": "Two replays of the job on all its machines.",
         "fix_input": "One restart after the correction.",
+        "free_space": "One restart after the correction.",
+        "use_less_memory": "One restart after the correction.",
         "fix_code": "One restart after the correction.",
         "fix_setup": "One restart after the correction.",
     }.get(rule.action, "Nothing but a look.")

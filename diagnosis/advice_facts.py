@@ -303,6 +303,7 @@ TABLE: Final[dict[str, Callable[[Known], FactValue]]] = {
     "is_machine_event": lambda k: k.is_of("machine_events"),
     "is_network_event": lambda k: k.is_of("network_events"),
     "is_input_error": lambda k: k.is_of("input_errors"),
+    "is_space_error": lambda k: k.is_of("space_errors"),
     "is_memory_error": lambda k: k.is_of("memory_errors"),
     "is_user_error": _is_user_error,
     "has_worked": lambda k: k.has_worked,

@@ -15,6 +15,8 @@ ACTIONS = {
     "rollback": "Roll back code",
     "replay": "Dual-phase replay",
     "fix_input": "Correct the input",
+    "free_space": "Free space",
+    "use_less_memory": "Use less memory",
     "fix_code": "Correct the code",
     "fix_setup": "Make the set-ups equal",
     "resubmit": "Resubmit",

@@ -72,7 +72,7 @@ def ratio(value: float | None) -> str:
 
 
 #: A probability in words, from these on: what a reader who sees no figure may rely on.
-_SURETY = ((0.9, "almost sure"), (0.7, "likely"), (0.505, "more likely than not"))
+_SURETY = ((0.9, "almost sure"), (0.7, "likely"), (0.6, "more likely than not"))
 
 
 def surety(value: float) -> str:

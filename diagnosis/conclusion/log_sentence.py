@@ -67,7 +67,15 @@ def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "", 
     first = f"{_cause(logs)}{where}"
     if end:
         first += f"; {end}"
-    return f"{first}{_root_clause(logs, roots, first)}.{_aftermath(logs, roots)}"
+    return f"{first}{_root_clause(logs, roots, first)}.{_aftermath(logs, roots)}{_earlier_progress(logs)}"
+
+
+def _earlier_progress(logs: LogDiagnosis) -> str:
+    """The progress before a launch that failed without any: an earlier launch made it."""
+    reached = max((number for _, number in logs.timeline.dated_iterations), default=None)
+    if logs.stage != "launch" or logs.iteration is not None or reached is None:
+        return ""
+    return f" An earlier launch reached iteration {reached:,}."
 
 
 def _cause(logs: LogDiagnosis) -> str:

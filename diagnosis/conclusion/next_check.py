@@ -11,7 +11,7 @@ from typing import Final
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Fault, OfferedCheck, PossibleOutcome
 from diagnosis.conclusion.weigh import CHECKED_KINDS, posterior
-from diagnosis.evidence import Check, Outcome, Place, Result
+from diagnosis.evidence import SETUP_CHECK, Check, Outcome, Place, Result
 
 THRESHOLDS: Final = thresholds.of("next_check")
 
@@ -38,7 +38,7 @@ def choose_checks(
     """At most :data:`MAX_CHECKS` checks of the ``table``, whose cheapest come first; none if
     nothing is in doubt.
     """
-    if not _is_doubtful(condition, categories, fault):
+    if not _is_doubtful(condition, categories, fault) or _is_of_setup(categories, results):
         return ()
     places = _Places(fault, seen)
     names = [name for name, _ in categories]
@@ -61,6 +61,14 @@ def _is_doubtful(condition: str, categories: Sequence[tuple[str, float]], fault:
         return False
     least = min(categories[0][1], max((f.p for f in fault[:1]), default=0.0))
     return bool(least < THRESHOLDS.sure)
+
+
+def _is_of_setup(categories: Sequence[tuple[str, float]], results: Sequence[Result]) -> bool:
+    """Whether a difference between set-ups is the category. No test of one machine tells whether it
+    matters.
+    """
+    differences = [result for result in results if result.check.id == SETUP_CHECK]
+    return categories[0][0] in {result.outcome.adds for result in differences}
 
 
 def _is_about(check: Check, condition: str, categories: Sequence[str]) -> bool:

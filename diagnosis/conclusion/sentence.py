@@ -161,7 +161,8 @@ def _with_culprit(text: str, fault: Sequence[Fault]) -> str:
     if not fault or contains_name(text, fault[0].place.name):
         return text
     lead = fault[0]
-    same = [f for f in fault if f.p >= lead.p - EPSILON]
+    least = min(lead.p - EPSILON, THRESHOLDS.stated)
+    same = [f for f in fault if f.p >= least]
     names = [place_text(f.place) for f in same[:MAX_LISTED]]
     if lead.p >= THRESHOLDS.stated:
         verb = "is" if len(same) == 1 else "are"

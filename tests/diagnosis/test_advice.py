@@ -87,7 +87,8 @@ def test_alerts_of_different_nodes_do_not_add_up():
     [
         ({"category": "user", "subcategory": "user_code_exception"}, "rollback"),
         ({"category": "user", "subcategory": "bad_argument"}, "fix_input"),
-        ({"category": "user", "subcategory": "cuda_oom"}, "fix_input"),
+        ({"category": "user", "subcategory": "cuda_oom"}, "use_less_memory"),
+        ({"category": "hardware", "subcategory": "disk_full"}, "free_space"),
         ({"category": "user", "subcategory": "nan_divergence"}, "stop_time_check"),
         ({"category": "platform", "subcategory": "preemption"}, "resubmit"),
         ({"category": "unknown", "subcategory": "unknown"}, "collect"),

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis import taxonomy
+from diagnosis import setups, taxonomy
 from diagnosis.conclusion import next_check, weigh
 from diagnosis.conclusion.model import Fault
-from diagnosis.evidence import Place, Result, Suspect
+from diagnosis.evidence import Fact, Place, Result, Suspect
 from diagnosis.kinds import checks
 from diagnosis.model import Kind, Parsed
 
@@ -172,6 +172,15 @@ def test_nothing_is_offered_where_nothing_is_in_doubt_or_no_safe_name_is_known()
     assert next_check.choose_checks(checks.load(), "healthy", [("none", 0.5)], (), (), ()) == ()
     hostile = (Fault(Place("node", "x; rm -rf /"), 0.6),)
     assert next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.5)], hostile, (), ()) == ()
+
+
+def test_a_difference_of_set_up_is_settled_by_no_test_of_one_machine():
+    networks = {"a": "IB", "b": "IB", "c": "Socket"}
+    stated = [("", Fact.of(Place("node", node), ("network of NCCL",), net)) for node, net in networks.items()]
+    differs = setups.compare_nodes(stated)
+    fault = (Fault(Place("node", "c"), 0.51),)
+    assert next_check.choose_checks(checks.load(), "degraded", [("performance.network", 0.5)], fault, (), differs) == ()
+    assert next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.5)], fault, (), differs)
 
 
 def test_a_hang_without_stacks_asks_for_those_of_the_rank_that_is_waited_for():

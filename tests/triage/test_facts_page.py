@@ -12,7 +12,7 @@ from diagnosis import fact_table
 from diagnosis.fact_table import FactRow, compare_places
 from ingest.models import Job
 from ingest.models.outcome import Outcome
-from tests.factories import make_attempt, make_job, make_user
+from tests.factories import make_attempt, make_incident, make_job, make_user
 from tests.pages import page_text
 from triage.diagnosis_tables import tables_store
 from triage.selectors import job_facts
@@ -82,11 +82,13 @@ def test_words_find_a_place_a_property_and_a_value(client, odd_job):
 
 def test_a_change_since_the_last_healthy_job_is_marked(client, tmp_path):
     usual = dict.fromkeys(("gpu-1", "gpu-2", "gpu-3"), "400")
-    make_job_with_facts("well", usual, tmp_path, found_outcome=Outcome.SUCCEEDED, family="llm")
+    well = make_job_with_facts("well", usual, tmp_path, outcome=Outcome.SUCCEEDED, family="llm")
     make_job_with_facts("slow", dict.fromkeys(usual, "100"), tmp_path, family="llm")
     page = page_of(client, "slow")
     assert "The last healthy job with facts is" in page
     assert "<mark>400</mark>" in page
+    make_incident(job=well)
+    assert "The last healthy job with facts is" not in page_of(client, "slow"), "it has an incident that stands"
 
 
 def test_a_failed_job_is_no_example_of_good_values(client, tmp_path, odd_job):

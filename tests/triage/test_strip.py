@@ -292,12 +292,12 @@ def test_the_page_shows_the_strip_instead_of_the_timeline_and_what_disagrees(cli
     assert page.count('data-testid="strip-row"') == 3
     assert "data-chart-url" not in page
     assert both in page
-    assert "97 % at fault" in page
+    assert "began here 97 %" in page
     assert "0000:9b:00" in page
     assert "1 more: 1 cascade" in page
     assert page.index('id="strip"') < page.index('id="evidence-title"')
     assert "Not on the axis" in page
-    assert 'aria-label="Key of the picture"' in page and "who is at fault" in page
+    assert 'aria-label="Key of the picture"' in page and "where it began" in page
     assert "state no time" not in page
 
 

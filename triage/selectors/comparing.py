@@ -10,12 +10,12 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from diagnosis.plain import counted, times_as_long
-from ingest.models import Job, Outcome
-from ingest.selectors import lost_evidence
+from ingest.models import Job
 from triage.domain.finding_facts import FindingFacts, findings_of
 from triage.domain.report_facts import node_count_of
-from triage.models import Diagnosis, Incident
+from triage.models import Diagnosis
 from triage.selectors.demonstration import comparable_rows
+from triage.selectors.healthy_jobs import healthy_of
 from triage.selectors.jobs import jobs_visible_to
 from triage.wording import duration, number
 
@@ -129,13 +129,8 @@ def _newest(job: int | OuterRef) -> QuerySet[Diagnosis]:
 
 
 def _healthy_of(candidates: list[Job]) -> set[int]:
-    """Those that ended well without an incident that stands, by evidence of which nothing was
-    lost.
-    """
-    incidents = Incident.objects.filter(job=OuterRef("pk"), is_withdrawn=False)
-    standing = incidents.exclude(state=Incident.State.REJECTED)
-    succeeded = Job.objects.filter(pk__in=[row.pk for row in candidates], outcome=Outcome.SUCCEEDED)
-    healthy = succeeded.filter(~Exists(standing), ~Exists(lost_evidence()))
+    """The numbers of the healthy ones."""
+    healthy = healthy_of(Job.objects.filter(pk__in=[row.pk for row in candidates]))
     return set(healthy.order_by().values_list("pk", flat=True))
 
 

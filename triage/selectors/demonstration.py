@@ -124,4 +124,4 @@ def notice_of_job(job: Job) -> Notice | None:
         return None
     if job.slug.startswith(PREFIX):
         return Notice("Made up, with no evidence behind it.", True)
-    return Notice("A recording of a small run with a real fault, or without one.", True)
+    return Notice("A recording of a small run. Most of them have a real fault.", True)

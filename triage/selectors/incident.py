@@ -164,7 +164,8 @@ class IncidentView:
         if self.key_finding is not None or self.strip is None:
             return []
         telling = [row for row in self.strip.rows if row.what not in {*COURSE_KINDS, "teardown"}]
-        return telling[:MAIN_REASONS]
+        by_place = {(row.source, str(row.evidence)): row for row in reversed(telling)}
+        return [row for row in telling if row in by_place.values()][:MAIN_REASONS]
 
     @property
     def said_texts(self) -> str:

@@ -12,9 +12,9 @@ from django.db.models import OuterRef, Subquery
 
 from diagnosis import fact_table
 from ingest.models import Job
-from ingest.models.outcome import Outcome
 from triage.diagnosis_tables import table_path
 from triage.models import Diagnosis
+from triage.selectors.healthy_jobs import healthy_of
 from triage.selectors.jobs import JobView, jobs_visible_to
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _healthy_values(user: Any, job: Job) -> tuple[Job | None, dict[tuple[str, st
     queries.
     """
     family = jobs_visible_to(user).filter(cluster=job.cluster_id, family=job.family)
-    healthy = family.filter(found_outcome=Outcome.SUCCEEDED, created_at__lt=job.created_at)
+    healthy = healthy_of(family.filter(created_at__lt=job.created_at))
     latest = list(healthy.order_by("-created_at").values_list("pk", flat=True)[:MAX_HEALTHY])
     newest = Diagnosis.objects.filter(job=OuterRef("job")).values("pk")[:1]
     diagnoses = Diagnosis.objects.filter(job__in=latest, pk=Subquery(newest))

@@ -38,7 +38,7 @@ _NAMES: Final = {
     "flows_ceased": "flows ceased",
     "stacks": "stacks taken",
     "check": "check run",
-    "setup": "another set-up",
+    "setup": "set-up differs",
     "slow_place": "slower than the others",
     "outcome": "end",
 }

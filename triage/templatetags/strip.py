@@ -49,8 +49,8 @@ def mark_title(entry: Entry) -> str:
 
 @register.filter
 def blame(p: float | None) -> str:
-    """The probability that a lane's place is at fault; empty for one that is not accused."""
-    return "" if p is None else f"{percent(p)} at fault"
+    """The probability that it began in a lane's place; empty for one that is not accused."""
+    return "" if p is None else f"began here {percent(p)}"
 
 
 def _line(evidence: dict[str, Any]) -> int | None:

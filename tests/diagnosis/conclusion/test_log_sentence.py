@@ -31,3 +31,19 @@ def test_a_headline_counts_the_other_nodes_without_the_culprit(
     logs = cast("Any", SimpleNamespace(events=(root, reaction)))
 
     assert log_sentence._aftermath(logs, (root,)) == f" {others:,} other nodes followed 30 s later."
+
+
+@pytest.mark.parametrize(
+    ("stage", "iteration", "told"),
+    [
+        ("launch", None, " An earlier launch reached iteration 66."),
+        ("training", None, ""),
+        ("launch", 67, ""),
+    ],
+)
+def test_a_launch_that_failed_without_progress_tells_how_far_an_earlier_one_came(
+    stage: str, iteration: int | None, told: str
+) -> None:
+    timeline = SimpleNamespace(dated_iterations=((10.0, 1), (20.0, 66)))
+    logs = cast("Any", SimpleNamespace(stage=stage, iteration=iteration, timeline=timeline))
+    assert log_sentence._earlier_progress(logs) == told

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from diagnosis.conclusion import sentence
+from diagnosis.conclusion.model import Fault
 from diagnosis.conclusion.sentence import contains_name
+from diagnosis.evidence import Place
 from tests.diagnosis.conclusion.conftest import SAMPLES, reported
 
 #: the reference jobs that fail, of a size that can be diagnosed in a second
@@ -81,3 +84,9 @@ def test_no_sentence_on_a_reference_job_holds_raw_text(shared: Path, tmp_path: P
 def test_a_name_is_a_word_of_its_own_also_at_the_ends_of_a_sentence(text: str, is_named: bool) -> None:
     """Before, a sentence that began with the culprit named it again at its end."""
     assert contains_name(text, "gpu-1") is is_named
+
+
+def test_all_who_are_most_probably_at_fault_are_named() -> None:
+    first, second, third = (Fault(Place("node", name), p) for name, p in (("a", 0.85), ("b", 0.81), ("c", 0.2)))
+    assert sentence._with_culprit("It was slow.", (first, second, third)).startswith("a and b are most probably")
+    assert sentence._with_culprit("It was slow.", (first, third)).startswith("a is most probably")

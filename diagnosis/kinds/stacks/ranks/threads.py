@@ -74,7 +74,7 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
         if usual is not None and usual != key and len(found[rank]) < limit:
             place = frame_text(key[0])
             usual_place = frame_text(usual[0])
-            found[rank].append(f"its {name} is in {place}, that of its peers in {usual_place}")
+            found[rank].append(f"its thread {name} is in {place}, but in {usual_place} on the other ranks")
     return dict(found)
 
 
