@@ -14,13 +14,17 @@ LOG = (
 
 
 @pytest.mark.parametrize(
-    ("kind", "entry", "said"), [(Kind.FLOW, "flows", "network flows"), (Kind.STACK, "stacks", "stack dumps")]
+    ("kind", "entry", "said"),
+    [
+        (Kind.FLOW, "diagnosis.kinds.flows.tell.engine.diagnose_flows", "network flows"),
+        (Kind.STACK, "diagnosis.pipeline.stacks.diagnose_stacks", "stack dumps"),
+    ],
 )
 def test_a_fault_in_one_analysis_is_reported_and_the_logs_are_still_diagnosed(tmp_path, monkeypatch, kind, entry, said):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("by design")
 
-    monkeypatch.setattr(getattr(pipeline, entry), f"diagnose_{entry}", broken)
+    monkeypatch.setattr(entry, broken)
     logs = parse(io.BytesIO(LOG), "n0.log", ParseHints(), tmp_path)
     found = pipeline.diagnose(
         [logs, Parsed("x", kind)], read=lambda path, offset, length: LOG[offset : offset + length]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -222,6 +223,7 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int, *, has_others: bo
     """``has_others``: directories separate launches or jobs, and number them."""
     whole = _launch(case, number)
     launches = (whole,) if has_others else _restarted(case, whole)
+    stated = _stated_setup(case)
     return replace(
         result,
         attempt=launches[-1].number,
@@ -231,8 +233,8 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int, *, has_others: bo
         node_names=case.catalogue.nodes,
         world_size=_world_size(case),
         protocol=_protocol(case) if result.is_failure else (),
-        read_notes=_read_notes(case),
-        stated=_stated_setup(case),
+        read_notes=_read_notes(case, stated),
+        stated=stated,
         shown=_ranks_missing(case) if result.is_failure else _shown(case),
         measures=_measures(case),
     )
@@ -250,9 +252,10 @@ def _shown(case: Case) -> tuple[Result, ...]:
     return (*behind, *(lost or risen))
 
 
-def _read_notes(case: Case) -> dict[str, str]:
+def _read_notes(case: Case, stated: Sequence[tuple[str, Fact]]) -> dict[str, str]:
     nothing: dict[str, str] = {}
-    return case.budgets.run("what was read", lambda: read_notes.read_notes(case), nothing)
+    facts = Counter(path for path, _ in stated)
+    return case.budgets.run("what was read", lambda: read_notes.read_notes(case, facts), nothing)
 
 
 def _ranks_missing(case: Case) -> tuple[Result, ...]:

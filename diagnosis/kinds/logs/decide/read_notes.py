@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -28,8 +28,8 @@ class _Read(NamedTuple):
     known: int
 
 
-def read_notes(case: Case) -> dict[str, str]:
-    """By the path of each log. O(cells)."""
+def read_notes(case: Case, facts: Mapping[str, int]) -> dict[str, str]:
+    """By the path of each log. ``facts``: how many of the set-up each states. O(cells)."""
     known = case.catalogue.events.filter(pl.col("signature").is_not_null())["event"]
     own = pl.col("n")
     # of a file with reports, their lines are blank to the log
@@ -50,8 +50,16 @@ def read_notes(case: Case) -> dict[str, str]:
     steps = _steps(case)
     notes = {}
     for read in map(_Read._make, rows.select(_Read._fields).iter_rows()):
-        notes[case.table.files[read.file]] = _sentence(read, steps.get(read.file, ""))
+        path = case.table.files[read.file]
+        parts = [*_parts(read, steps.get(read.file, "")), *_setup(facts.get(path, 0))]
+        notes[path] = f"Read as a log: {'; '.join(parts)}."
     return notes
+
+
+def _setup(facts: int) -> Iterator[str]:
+    """How many facts of the set-up a log states, if any."""
+    if facts:
+        yield f"{counted(facts, 'fact', 'facts')} of the set-up"
 
 
 def _steps(case: Case) -> dict[int, str]:
@@ -64,12 +72,8 @@ def _steps(case: Case) -> dict[int, str]:
     }
 
 
-def _sentence(read: _Read, steps: str) -> str:
-    """The parts that a log has; what it lacks is said, too."""
-    return f"Read as a log: {'; '.join(_parts(read, steps))}."
-
-
 def _parts(read: _Read, steps: str) -> Iterator[str]:
+    """The parts that a log has; what it lacks is said, too."""
     writers = counted(read.writers, "writer", "writers")
     yield f"{_lines(read.lines)} of {writers}"
     if read.first_at is None or read.last_at is None:

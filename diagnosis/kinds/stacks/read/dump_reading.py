@@ -21,7 +21,7 @@ from diagnosis.kinds.stacks.read.ras_report import RasReport
 from diagnosis.kinds.stacks.read.recorder_analysis import RecorderAnalysis
 from diagnosis.kinds.stacks.read.stack_frames import EMPTY, OK, TRUNCATED, Dump, Table
 from diagnosis.model import Kind, Parsed, ParseHints
-from diagnosis.plain import plain
+from diagnosis.plain import counted, plain
 
 #: JSON dumps and Flight Recorder pickles are read as a whole; a full ring buffer of a large job is far below this.
 MAX_WHOLE_BYTES = 256 * 1024 * 1024
@@ -235,9 +235,18 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
         bytes=counting.count,
         lines=content.lines,
         skipped=content.skipped or _why_skipped(content),
-        notes=(*content.notes, *_notes_on_unread(content.dumps)),
+        notes=(*_what_was_read(content), *content.notes, *_notes_on_unread(content.dumps)),
         facts=facts,
     )
+
+
+def _what_was_read(content: _Content) -> Iterator[str]:
+    """The kind of a file, and of how many processes it holds stacks."""
+    processes = [dump for dump in content.dumps if dump.status != EMPTY]
+    if content.format in _FORMAT_TEXT and not content.skipped:
+        yield f"Read as {_FORMAT_TEXT[content.format]}."
+    elif processes:
+        yield f"Read as stacks of {counted(len(processes), 'process', 'processes')}."
 
 
 def _read_content(buffered: _Buffered, head: bytes, kind: str | None) -> _Content:

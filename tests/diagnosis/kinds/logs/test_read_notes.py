@@ -14,7 +14,7 @@ TRACEBACK = ["Traceback (most recent call last):", '  File "a.py", line 3, in f'
 
 
 def note_of(tmp_path: Path, lines: list[str]) -> str:
-    return read_notes(case_of_files(tmp_path, {"a.log": lines}))["a.log"]
+    return read_notes(case_of_files(tmp_path, {"a.log": lines}), {})["a.log"]
 
 
 def test_lines_writers_times_progress_and_known_messages_are_told(tmp_path: Path) -> None:
@@ -23,6 +23,11 @@ def test_lines_writers_times_progress_and_known_messages_are_told(tmp_path: Path
         "Read as a log: 12 lines of 1 writer; 2026-03-01 08:00:01 to 08:00:09 UTC; "
         "3 lines without a time of their own; iterations 1 to 9; 3 lines with a message that a rule knows."
     )
+
+
+def test_facts_of_the_set_up_are_counted(tmp_path: Path) -> None:
+    note = read_notes(case_of_files(tmp_path, {"a.log": STEPS}), {"a.log": 2})["a.log"]
+    assert note.endswith("; 2 facts of the set-up.")
 
 
 def test_lines_of_reports_in_a_file_are_no_lines_of_its_log(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_subprocesses_are_processes_of_their_own_with_their_parent():
     dumps, parsed = read(PYSPY + "\n" + "-" * 80 + "\n" + child)
     assert [(d.pid, d.parent) for d in dumps] == [(4784, None), (4900, 4784)]
     assert [role_of(d, "x") for d in dumps] == [TRAINER, LOADER]
-    assert parsed.notes == ()
+    assert parsed.notes == ("Read as stacks of 2 processes.",)
 
 
 def test_class_names_that_only_new_pythons_print_make_no_difference():
