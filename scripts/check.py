@@ -40,10 +40,11 @@ UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
 _FOR_ALL = {"PYTHONUNBUFFERED": "1", "POLARS_MAX_THREADS": "1"}
 #: CPU seconds, because many stages run at a time and durations would depend on the load
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]
-#: Tests of the engine and of pages are separate stages; all other tests are below ``tests`` too. A stage that holds
-#: more would end after all others, alone on one of two cores.
+#: Tests of the engine, of logs and of pages are separate stages; all other tests are below ``tests`` too. A stage that
+#: holds more would end after all others, alone on one of two cores; so the short ones come last.
 _ENGINE = "tests/diagnosis"
 _KINDS = "tests/diagnosis/kinds"
+_LOGS = "tests/diagnosis/kinds/logs"
 _FUZZERS = "tests/fuzz"
 _PAGES = "tests/triage"
 #: each plugin takes half a millisecond of each test
@@ -132,8 +133,9 @@ STAGES = (
         "not e2e",
         is_beside=True,
     ),
-    _tests("tests of kinds of evidence", _KINDS, *_WITHOUT_DJANGO),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
+    _tests("tests of logs", _LOGS, *_WITHOUT_DJANGO),
+    _tests("tests of other kinds of evidence", _KINDS, *_ignore_options(_LOGS), *_WITHOUT_DJANGO),
     _tests("tests of the engine", _ENGINE, *_ignore_options(_KINDS), *_WITHOUT_DJANGO),
     # it waits for nothing, but would take the last turn alone
     _tests("tests of the lab and fuzzers", "lab", _FUZZERS, is_beside=True),
