@@ -1,4 +1,5 @@
-"""What hostile files cost: `python -m lab.measure hostile --folder FOLDER [--only REGEX] [--site]`.
+"""What hostile files cost: `python -m lab.measure hostile --folder FOLDER [--only REGEX]
+[--site [--database postgres]]`.
 
 Each file of a folder is diagnosed by the command line, with a good log beside it, in a process of its own. Prints each
 file that takes more than 10 seconds, more than 1 GB, that ends the command, takes the good log with it, or leaves more
@@ -74,10 +75,12 @@ def main() -> int:
     options.add_argument("--folder", type=Path, required=True)
     options.add_argument("--only", default="", help="a pattern of names")
     options.add_argument("--site", action="store_true", help="send them to a site instead")
+    options.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite", help="of that site")
     chosen = options.parse_args()
     files = sorted(file for file in chosen.folder.iterdir() if file.is_file() and re.search(chosen.only, file.name))
     wrong: Counter[str] = Counter()
-    for found in hostile_site.outcomes(files) if chosen.site else map(outcome_of, files):
+    found_by_site = hostile_site.outcomes(files, chosen.database)
+    for found in found_by_site if chosen.site else map(outcome_of, files):
         if found.cpu_s > MAX_S:
             found.wrong.append(f"over {MAX_S:.0f} s")
         if found.peak_bytes > MAX_BYTES:

@@ -10,14 +10,17 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import psycopg
+
 from lab.measure.hostile_outcomes import GIVE_UP_S, GOOD, GOOD_NAME, Outcome
-from lab.measure.site import Site, running
+from lab.measure.site import ROOT, Site, running
 from lab.measure.upload import Api
+from scripts.services import postgres
 
 _PATIENCE_S = 900.0
 #: asked ten times a second, the progress of 50,000 files took a fifth of the site's processor time
@@ -26,17 +29,20 @@ _SENT = (200, 201, 202)
 _REFUSED = range(400, 500)
 
 
-def outcomes(files: Sequence[Path]) -> Iterator[Outcome]:
+def outcomes(files: Sequence[Path], database: str = "sqlite") -> Iterator[Outcome]:
     """The outcome of each file, in order. The CPU seconds are those of the whole site, its pages and sweeps included.
     The memory is the peak of the largest process, seen twice a second.
     """
-    with running(FAULTLINE_WORKER_PROCESSES="1") as site:
+    with ExitStack() as stack:
+        address = stack.enter_context(postgres()) if database == "postgres" else ""
+        variables = {"DATABASE_URL": address} if address else {}
+        site = stack.enter_context(running(ROOT, FAULTLINE_WORKER_PROCESSES="1", **variables))
         api = Api(site.url, site.token)
         for number, file in enumerate(files):
-            yield _outcome(site, api, file, f"hostile-{number}")
+            yield _outcome(site, api, file, f"hostile-{number}", address)
 
 
-def _outcome(site: Site, api: Api, file: Path, slug: str) -> Outcome:
+def _outcome(site: Site, api: Api, file: Path, slug: str, address: str) -> Outcome:
     found = Outcome(file.name)
     cpu_before_s, began = site.cpu_s(), time.monotonic()
     body = json.dumps({"name": slug, "slug": slug, "outcome": "failed"})
@@ -55,7 +61,7 @@ def _outcome(site: Site, api: Api, file: Path, slug: str) -> Outcome:
     found.cpu_s = site.cpu_s() - cpu_before_s
     if not _is_diagnosed(job):  # what is left of it must not count for the next one
         _wait_for(api, slug)
-    lines_of = _lines_of_files(site, slug)
+    lines_of = _lines_of_files(site, slug, address)
     if lines_of.get(GOOD_NAME) != GOOD.count("\n"):
         found.wrong.append("neighbour lost")
     sentences = Counter(row["path"] for row in job["progress"]["problems"])
@@ -67,9 +73,10 @@ def _outcome(site: Site, api: Api, file: Path, slug: str) -> Outcome:
     return found
 
 
-def _lines_of_files(site: Site, slug: str) -> dict[str, int]:
-    """The number of lines of each file of a job. Read from the database: the API gives the 50,001
-    files of an archive in 251 pages, which took longer than the diagnosis may.
+def _lines_of_files(site: Site, slug: str, address: str) -> dict[str, int]:
+    """The number of lines of each file of a job. Read from the database (``address`` empty: on
+    SQLite): the API gives the 50,001 files of an archive in 251 pages, which took longer than the
+    diagnosis may.
     """
     query = (
         "SELECT file.path, file.lines FROM ingest_artifact AS file"
@@ -77,6 +84,9 @@ def _lines_of_files(site: Site, slug: str) -> dict[str, int]:
         " JOIN ingest_job AS job ON job.id = attempt.job_id"
         " WHERE job.slug = ? AND NOT file.is_superseded"
     )
+    if address:
+        with psycopg.connect(address) as server:
+            return dict(server.execute(query.replace("?", "%s").encode(), [slug]).fetchall())
     with closing(sqlite3.connect(site.data / "faultline.sqlite3")) as database:
         return dict(database.execute(query, [slug]).fetchall())
 
