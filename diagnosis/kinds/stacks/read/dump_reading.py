@@ -228,25 +228,24 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
     facts: dict[str, Any] = {**content.facts, "format": content.format}
     if content.dumps:
         facts |= Table().facts(content.dumps)
+    skipped = content.skipped or _why_skipped(content)
+    read_note = () if skipped else (_what_was_read(content),)
     return Parsed(
         path=path,
         kind=Kind.STACK,
         sha256=counting.digest.hexdigest(),
         bytes=counting.count,
         lines=content.lines,
-        skipped=content.skipped or _why_skipped(content),
-        notes=(*_what_was_read(content), *content.notes, *_notes_on_unread(content.dumps)),
+        skipped=skipped,
+        notes=(*read_note, *content.notes, *_notes_on_unread(content.dumps)),
         facts=facts,
     )
 
 
-def _what_was_read(content: _Content) -> Iterator[str]:
-    """The kind of a file, and of how many processes it holds stacks."""
-    processes = [dump for dump in content.dumps if dump.status != EMPTY]
-    if content.format in _FORMAT_TEXT and not content.skipped:
-        yield f"Read as {_FORMAT_TEXT[content.format]}."
-    elif processes:
-        yield f"Read as stacks of {counted(len(processes), 'process', 'processes')}."
+def _what_was_read(content: _Content) -> str:
+    """The kind of a file; of stacks, of how many processes."""
+    processes = counted(len(content.dumps), "process", "processes")
+    return f"Read as {_FORMAT_TEXT.get(content.format, f'stacks of {processes}')}."
 
 
 def _read_content(buffered: _Buffered, head: bytes, kind: str | None) -> _Content:
