@@ -62,8 +62,11 @@ def errors_of_earlier_files(catalogue: Catalogue, progress: Progress, clocks: Cl
     # files of one time look apart where their clocks differ, but then they count from the same
     earlier = _files_before_the_last(clocks.correct(beats, "at"))
     earlier = earlier or _files_before_the_last(beats, is_resumed=True)
-    later = catalogue.cells.filter(~pl.col("file").is_in(earlier))
-    return set(catalogue.cells["event"].to_list()) - set(later["event"].to_list())
+    if not earlier:
+        return set()
+    of_files = catalogue.cells.lazy().select("event", is_later=~pl.col("file").is_in(earlier))
+    told = of_files.group_by("event").agg(pl.col("is_later").any())
+    return set(told.filter(~pl.col("is_later")).collect()["event"].to_list())
 
 
 def _files_before_the_last(beats: pl.DataFrame, *, is_resumed: bool = False) -> list[int]:
@@ -149,15 +152,20 @@ def errors_before_ranks(catalogue: Catalogue) -> set[int]:
     """
     is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
     is_error = pl.col("is_exception") | (pl.col("signature") == _COMMAND).fill_null(False)
-    kinds = catalogue.events.select("event", is_plain=is_plain, is_error=is_error)
-    cells = catalogue.cells.join(kinds, on="event")
-    of_ranks = cells.filter(pl.col("rank").is_not_null()).sort("file", "first_line", "event").group_by("file")
-    begun = of_ranks.agg(begins=pl.col("first_line").min(), is_calm=pl.col("is_plain").head(THRESHOLDS.calm).all())
-    early = cells.join(begun, on="file", how="left").with_columns(
+    kinds = catalogue.events.lazy().select("event", is_plain=is_plain, is_error=is_error)
+    places = catalogue.cells.lazy().select("file", "event", "rank", "first_line", "last_line")
+    cells = places.join(kinds, on="event")
+    errors = cells.filter("is_error")
+    of_ranks = cells.filter(pl.col("rank").is_not_null()).join(errors, on="file", how="semi")
+    in_order = pl.col("is_plain").sort_by("first_line", "event")
+    begun = of_ranks.group_by("file").agg(
+        begins=pl.col("first_line").min(), is_calm=in_order.head(THRESHOLDS.calm).all()
+    )
+    early = errors.join(begun, on="file", how="left").with_columns(
         is_before=pl.col("is_calm") & pl.col("rank").is_null() & (pl.col("last_line") < pl.col("begins"))
     )
-    over = early.filter("is_error").group_by("event").agg(pl.col("is_before").fill_null(False).all())
-    return set(over.filter("is_before")["event"].to_list())
+    over = early.group_by("event").agg(pl.col("is_before").fill_null(False).all())
+    return set(over.filter("is_before").collect()["event"].to_list())
 
 
 def _file_events(catalogue: Catalogue) -> pl.DataFrame:

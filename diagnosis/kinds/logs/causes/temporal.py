@@ -52,8 +52,9 @@ def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[
     """For each event whether all writers of it wrote on: their ``edges`` (the line ``edge`` of a
     ``writer``) come after its last line. By the order of lines, without clocks. O(cells).
     """
-    writer_cells = catalogue.cells.join(edges, on=list(writer), how="left")
-    done = writer_cells.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
+    writer_cells = catalogue.cells.lazy().join(edges.lazy(), on=list(writer), how="left")
+    is_over = (pl.col("last_line") < pl.col("edge")).fill_null(False).all()
+    done = writer_cells.group_by("event").agg(is_over=is_over).collect()
     return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
 
 
@@ -115,7 +116,8 @@ def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     is_bad = pl.col("is_structure") | pl.col("is_ill") | catalogue.says(EXIT_NOTICE)
     is_work = is_plain & ~is_bad & (pl.col("template") != "")
-    plain = catalogue.cells.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode()))
+    places = catalogue.cells.lazy().select("file", "event", "first_line", "last_line", "n")
+    plain = places.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode())).collect()
     lines = plain.select("file", "first_line", "n").sort("file", "first_line", descending=[False, True])
     after = lines.with_columns(after=pl.col("n").cum_sum().over("file"))
     edges = after.filter(pl.col("after") >= THRESHOLDS.survived_beats)
