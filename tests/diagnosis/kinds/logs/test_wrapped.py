@@ -210,6 +210,6 @@ def test_the_machine_of_a_record_is_no_device_of_its_message() -> None:
 
 def test_a_text_beside_a_step_gets_the_numbers_of_its_record_unless_it_is_severe() -> None:
     record = {"message": "step done", "level": "info", "step": 7, "compute_ms": 180.5, "host": "gpu-1"}
-    assert structured.record_of(record).lines == ["step done step 7: compute_ms: 180.5"]
+    assert structured.record_of(record).lines == ["step done step 7 - compute_ms: 180.5"]
     assert structured.record_of(record | {"level": "error"}).lines == ["step done"]
     assert structured.record_of(record | {"step": "x"}).lines == ["step done"]
