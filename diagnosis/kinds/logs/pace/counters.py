@@ -27,9 +27,11 @@ LIMITS: Final = thresholds.limits("counters")
 
 THRESHOLDS: Final = thresholds.of("counters")
 
-#: A number: dates and times of day are one, too, and so is one with a comma between thousands.
+#: A number, perhaps behind a few letters ("b0012"): dates and times of day are one, too, and so is
+#: one with a comma between thousands.
 _NUMBER: Final = re.compile(
-    r"(?<![^\W_])(?:\d{2,4}-\d\d-\d{2,4}(?!\d)|\d++(?:[:.]\d++|,\d{3}(?!\d))*+(?:[eE][-+]?+\d++)?+)"
+    r"(?<![^\W_])[A-Za-z]{0,5}+"
+    r"(\d{2,4}-\d\d-\d{2,4}(?!\d)|\d++(?:[:.]\d++|,\d{3}(?!\d))*+(?:[eE][-+]?+\d++)?+)"
 )
 #: An integer, perhaps written with commas or as a fraction of zero ("1,024", "62.0").
 _INTEGER: Final = re.compile(r"(\d{1,3}(?:,\d{3})++|\d++)(?:\.0++)?+")
@@ -123,9 +125,9 @@ def find_counters(
         numbers = _numbers(line)
         for column in columns:
             number = column.find(line, numbers)
-            value = None if number is None else _integer(number[0])
+            value = None if number is None else _integer(number[1])
             if number is not None and value is not None:
-                return "iteration", value, number.start()
+                return "iteration", value, number.start(1)
         return None
 
     return tuple(found), counted
@@ -158,7 +160,7 @@ def _numbers(line: str) -> list[re.Match[str]]:
 def _text_before(line: str, numbers: Sequence[re.Match[str]], place: int) -> str:
     """The text between a number and the one before it."""
     begin = numbers[place - 1].end() if place else 0
-    return " ".join(DRAWN_BAR.sub("|", line[begin : numbers[place].start()]).split())
+    return " ".join(DRAWN_BAR.sub("|", line[begin : numbers[place].start(1)]).split())
 
 
 def _integer(number: str) -> int | None:
@@ -207,17 +209,18 @@ def _counting_column(
 
 def _texts(found: Sequence[Sequence[re.Match[str]]], place: int) -> list[str]:
     """The numbers of all lines at one place."""
-    return [numbers[place][0] for numbers in found]
+    return [numbers[place][1] for numbers in found]
 
 
 def _is_measure(column: Sequence[str]) -> bool:
-    """Whether these numbers have fractions, and differ."""
-    return len(set(column)) > 1 and all(map(_FRACTION.fullmatch, column))
+    """Whether these numbers have fractions, not all of them zero, and differ."""
+    is_whole = all(_integer(number) is not None for number in column)
+    return not is_whole and len(set(column)) > 1 and all(map(_FRACTION.fullmatch, column))
 
 
 def _may_count(line: str, number: re.Match[str], not_a_beat: re.Pattern[str]) -> bool:
     """Whether the words of a line before a number, and its share, allow it to count steps."""
-    before = re.sub(words.MODULE, "", line[: number.start()])
+    before = re.sub(words.MODULE, "", line[: number.start(1)])
     is_sample = "epoch" in before.lower() and _SHARE.match(line, number.end())
     return not is_sample and not not_a_beat.search(before)
 

@@ -29,7 +29,7 @@ LIMITS: Final = thresholds.limits("progress")
 THRESHOLDS: Final = thresholds.of("progress")
 
 #: The text between a counter's name and its number.
-_BEFORE_NUMBER: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*+[=:#]?\s*+(?:\[\s*+|[\"'])?"
+_BEFORE_NUMBER: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*+[=:#|]?\s*+(?:\[\s*+|[\"'])?"
 #: The number, perhaps with a comma between thousands.
 _COUNT: Final = r"(\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 #: The number goes on, or is a share.

@@ -44,6 +44,7 @@ NO_COUNTERS: dict[str, Callable[[int], str]] = {
     "no measurement": lambda n: f"{at(8.1 * n)} poll {n} of socket 7",
     "no even growth": lambda n: f"{at(8.1 * n)} held {n * n} of memory, 0.{n} share",
     "a fall": lambda n: f"{at(8.1 * n)} queue {(7 * n) % 5} deep, 0.{n} share",
+    "names of modules": lambda n: f"{at(8.1 * n)} norm res{n}.0.shortcut of version 3",
     "checkpoints": lambda n: f"{at(8.1 * n)} loaded part {n} in 0.{n}",
 }
 
@@ -69,9 +70,9 @@ def test_a_few_lines_are_not_enough_to_tell(tmp_path: Path) -> None:
 
 def test_dates_and_times_of_day_are_one_number_each_and_count_nothing() -> None:
     line = "01.03.2026 10:10:18,362 2026-03-01T08:00:05Z it 1,024 of 62.0it [12/75] 1.5e-05 b7"
-    numbers = [one[0] for one in counters._numbers(line)]
-    assert numbers == ["01.03.2026", "10:10:18,362", "2026-03-01", "00:05", "1,024", "62.0", "12", "75", "1.5e-05"]
-    assert [counters._integer(one) for one in numbers] == [None, None, None, None, 1024, 62, 12, 75, None]
+    numbers = [one[1] for one in counters._numbers(line)]
+    assert numbers == ["01.03.2026", "10:10:18,362", "2026-03-01", "00:05", "1,024", "62.0", "12", "75", "1.5e-05", "7"]
+    assert [counters._integer(one) for one in numbers] == [None, None, None, None, 1024, 62, 12, 75, None, 7]
 
 
 def loss(n: int) -> str:
@@ -97,6 +98,8 @@ PROGRAMS: dict[str, tuple[Callable[[int], str], int]] = {
         40,
     ),
     "a bar of each epoch": (lambda n: f"  {n}/60   4.2{n % 7}G   {loss(n)}   640: {bar(40, 40)}", 40),
+    "a number behind a letter": (lambda n: f"b{n:05d} seen={n * 0.0042:.4f}B loss={loss(n)} 31{n % 7}0 tok/s", 40),
+    "a row of a table": (lambda n: f"|    iterations      | {n}          |", 40),
     "a bar": (lambda n: f"Training: {bar(n, 40)}", 40),
 }
 
