@@ -258,15 +258,20 @@ def late_members(
     least = max(THRESHOLDS.late * usual, THRESHOLDS.stamps * capture.resolution_s)
     limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(scatter_of(calm)))
     # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).
-    # If this holds in nearly all steps, it is no change.
+    # If this holds in nearly all steps, it is no change: then it must stand out among the members.
     throughout = _is_throughout(transfers, usual)
+    is_outstanding = _stands_out(added, usual)
     added_limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(scatter_of(added)))
     spans: list[tuple[int, int, int]] = []
     is_late = (calm > limit).any(axis=1) | (throughout & (added > added_limit).any(axis=1))
     for row in np.flatnonzero(is_late).tolist():
         plain = runs(close_holes(calm[row] > limit))
         summed = (
-            [(a, b) for a, b in runs(close_holes(added[row] > added_limit)) if b - a < THRESHOLDS.most * len(steps)]
+            [
+                (a, b)
+                for a, b in runs(close_holes(added[row] > added_limit))
+                if b - a < THRESHOLDS.most * len(steps) or is_outstanding[row]
+            ]
             if throughout
             else []
         )
@@ -298,6 +303,14 @@ def late_members(
             )
         )
     return found
+
+
+def _stands_out(added: Floats, usual: float) -> Bools:
+    """Which members lose clearly more in the usual step than the members differ from each other."""
+    typical = np.median(added, axis=1)
+    middle, apart = median_and_spread(typical)
+    least = max(THRESHOLDS.outstanding * usual, THRESHOLDS.outstanding_deviations * apart)
+    return np.asarray((typical - middle > least) & (len(typical) >= THRESHOLDS.compared))
 
 
 def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:

@@ -166,3 +166,13 @@ def test_a_stretch_of_a_third_of_a_noisy_job_does_not_hide_itself() -> None:
     assert mask[20:35].sum() >= 13
     assert not mask[:18].any() and not mask[37:].any()
     assert usual == pytest.approx(0.27, rel=0.08)
+
+
+@pytest.mark.parametrize(("factor", "named"), [(1.0, []), (1.25, ["node-0003"])])
+def test_a_member_that_is_a_little_late_at_each_layer_of_every_step_is_named(
+    factor: float, named: list[str], tmp_path: Path
+) -> None:
+    slow = (Slow("gpu", 0, 99, factor, dp=3),)
+    job = Job(tp=1, dp=8, gpus=1, mode="zero3", steps=30, layers=12, slow=slow)
+    report = analysed([simulate(job)], tmp_path)
+    assert [row["entity"] for row in report["suspects"] if row["suspect"]] == named
