@@ -9,10 +9,12 @@ from typing import Final
 import numpy as np
 
 from diagnosis import thresholds
+from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 from diagnosis.kinds.flows.jobs.parallelism import Layout
-from diagnosis.kinds.flows.slow.slowness import SlowReport, names_of
+from diagnosis.kinds.flows.slow import slowness
+from diagnosis.kinds.flows.slow.slowness import SlowReport, group_of, names_of, slow_steps
 from diagnosis.kinds.flows.steps.pipeline_stages import (
     StageTimes,
     slower_than_before,
@@ -20,6 +22,7 @@ from diagnosis.kinds.flows.steps.pipeline_stages import (
 )
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.plain import duration, times_as_long
+from diagnosis.stats import is_minority
 
 THRESHOLDS: Final = thresholds.of("slow_stages")
 
@@ -85,4 +88,39 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
                 confidence=THRESHOLDS.uneven,
             )
         )
+    return found
+
+
+def lasting_slow_stages(
+    steps: Steps, known: list[SlowReport], layout: Layout, times: StageTimes | None, capture: Capture
+) -> list[SlowReport]:
+    """Runs of unexplained slow steps: finds the stage that computed longer than before."""
+    mask, usual, _ = slow_steps(steps)
+    found: list[SlowReport] = []
+    for first, last in runs(mask):
+        t0, t1 = float(steps.start[first]), float(steps.end[last])
+        explained = any(s.t0 < t1 and s.t1 > t0 and s.t1 - s.t0 < THRESHOLDS.whole * capture.span_s for s in known)
+        if last - first + 1 < slowness.THRESHOLDS.steps or explained or times is None:
+            continue
+        guilty = slower_than_before(times, first, last)
+        if is_minority(len(guilty), len(times.nodes)):  # if all are slower, none of them is at fault
+            members = [m for m, _ in guilty]
+            nodes, who = names_of(members, capture)
+            reason = f"{who} computed {times_as_long(guilty[0][1])} as before in steps {first + 1} to {last + 1}."
+            factor = float(np.median(steps.normalised_s[first : last + 1])) / usual
+            group = group_of(members[0], layout)
+            found.append(
+                SlowReport(
+                    "slow_group",
+                    t0,
+                    t1,
+                    reason,
+                    members=group,
+                    culprits=members,
+                    nodes=nodes,
+                    factor=factor,
+                    measure="late",
+                    confidence=THRESHOLDS.slower,
+                )
+            )
     return found

@@ -18,13 +18,14 @@ from diagnosis.kinds.flows.jobs.stated import StatedLayout, statement_of
 from diagnosis.kinds.flows.slow.exactness import drop_unclear
 from diagnosis.kinds.flows.slow.lasting_slow import find_lasting_slowness
 from diagnosis.kinds.flows.slow.slow_reasons import explain
+from diagnosis.kinds.flows.slow.slow_stages import lasting_slow_stages
 from diagnosis.kinds.flows.slow.slowness import (
     Episode,
     SlowReport,
     slow_steps,
     slow_transfers,
 )
-from diagnosis.kinds.flows.slow.stragglers import join_findings
+from diagnosis.kinds.flows.slow.stragglers import StragglerResult, drop_unexplained, join_findings
 from diagnosis.kinds.flows.steps.planned import PLANNED
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.windows import align_windows
@@ -118,12 +119,18 @@ def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[Sl
 
 
 def _join_stragglers(job: JobAnalysis, fabric: list[SlowReport], capture: Capture) -> list[SlowReport]:
-    """Joins a job's findings with its stragglers; returns those of switches."""
-    if job.stragglers is None:
-        return fabric
-    joined = join_findings([*job.slow, *fabric], job.stragglers)
-    job.slow = [slow for slow in joined if slow.kind != "slow_switch"]
-    return [slow for slow in joined if slow.kind == "slow_switch"]
+    """Joins a job's findings with its stragglers and lasting slow stages; returns those of switches."""
+    assert job.steps is not None
+    stragglers = job.stragglers or StragglerResult([], shows_turns=False)
+    if job.stragglers is not None:
+        joined = join_findings([*job.slow, *fabric], stragglers)
+        job.slow = [slow for slow in joined if slow.kind != "slow_switch"]
+        fabric = [slow for slow in joined if slow.kind == "slow_switch"]
+    if job.moving is None:
+        known = [*job.slow, *fabric]
+        lasting = lasting_slow_stages(job.steps, known, job.layout, job.stages, capture)
+        job.slow.extend(drop_unexplained(lasting, stragglers))
+    return fabric
 
 
 def _drop_unclear(job: JobAnalysis, fabric: list[SlowReport], capture: Capture) -> list[SlowReport]:
