@@ -10,7 +10,7 @@ import pytest
 
 from diagnosis.kinds.logs.causes.lifecycles import End, Lifecycles, find_lifecycles
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.pace.progress import planned_steps
+from diagnosis.kinds.logs.pace.planned_end import planned_steps
 from tests.diagnosis.cases import case_of_lines
 from tests.diagnosis.made_facts import facts_of, pace, rule
 
