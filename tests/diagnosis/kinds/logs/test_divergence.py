@@ -46,7 +46,7 @@ def test_a_loss_that_rose_and_stayed_is_told_of_a_job_that_goes_on(
 ) -> None:
     rising = report_of(tmp_path, form(lambda n: falling(n) if n < 120 else 7.5 + n % 3 / 10), name).conclusion
     assert (rising.condition, rising.id) == ("degraded", "user.numerics")
-    assert "the loss rose from about 2.05 to 7.6 at iteration 1" in rising.sentence
+    assert "The loss rose from about 2.05 to 7.6 at iteration 1" in rising.sentence
     assert report_of(tmp_path, form(falling), name).conclusion.condition in ("healthy", "running")
 
 

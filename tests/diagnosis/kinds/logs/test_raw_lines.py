@@ -31,4 +31,4 @@ def test_each_row_of_a_document_has_its_text_wherever_a_newline_is() -> None:
     places = range(len(history))
     rows = pl.DataFrame({"file": [0] * 39, "offset": places, "length": [len(data) - n for n in places]})
     texts = raw_lines.read_lines(rows, ["a.json"], lambda _file, offset, size: data[offset : offset + size])
-    assert texts == [f"step {n}: loss: 2.5" for n in range(1, 40)]
+    assert texts == [f"step {n} - loss: 2.5" for n in range(1, 40)]

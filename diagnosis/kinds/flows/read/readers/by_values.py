@@ -20,9 +20,8 @@ THRESHOLDS: Final = thresholds.of("by_values")
 LIMITS: Final = thresholds.limits("by_values")
 
 _SEPARATORS: Final = (",", "\t", ";", "|")
-_ADDRESS: Final = r'\s*"?(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:]+)"?\s*'
-#: A line with two fields that look like addresses.
-_TWO_ADDRESSES: Final = re.compile(rf"(?:^|[,;|\t]){_ADDRESS}[,;|\t](?:.{{0,400}}?[,;|\t])??{_ADDRESS}(?:[,;|\t]|$)")
+_ADDRESS: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}:[0-9a-fA-F:]{1,40}")
+_FIELD_ENDS: Final = re.compile(r"[,;|\t]")
 _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d")
 #: Words of a name that say which end is meant, of the two.
 _RECEIVER: Final = re.compile(r"(?i)dst|dest|receiv|recv|target|\bto\b|to_|_to$|remote|server")
@@ -51,9 +50,15 @@ class Taken(NamedTuple):
     separator: str = ","
 
 
+def _has_two_addresses(line: str) -> bool:
+    """Whether two fields of a line look like addresses, whatever separates them."""
+    fields = (field.strip(' "') for field in _FIELD_ENDS.split(line))
+    return len(list(filter(_ADDRESS.fullmatch, fields))) > 1
+
+
 def header_by_values(lines: Sequence[str]) -> Taken | None:
     """The columns of a table by its first lines, the header first; None if they are no flows."""
-    if len(lines) <= THRESHOLDS.rows or not _TWO_ADDRESSES.search(lines[1][: LIMITS.line_chars]):
+    if len(lines) <= THRESHOLDS.rows or not _has_two_addresses(lines[1][: LIMITS.line_chars]):
         return None
     for separator in _SEPARATORS:
         try:
