@@ -135,8 +135,8 @@ STAGES = (
     ),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     _tests("tests of logs", _LOGS, *_WITHOUT_DJANGO),
-    _tests("tests of other kinds of evidence", _KINDS, *_ignore_options(_LOGS), *_WITHOUT_DJANGO),
     _tests("tests of the engine", _ENGINE, *_ignore_options(_KINDS), *_WITHOUT_DJANGO),
+    _tests("tests of other kinds of evidence", _KINDS, *_ignore_options(_LOGS), *_WITHOUT_DJANGO),
     # it waits for nothing, but would take the last turn alone
     _tests("tests of the lab and fuzzers", "lab", _FUZZERS, is_beside=True),
 )

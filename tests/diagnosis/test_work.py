@@ -7,6 +7,7 @@ what was measured on 29 November 2026: lower them with the work, and raise them 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,12 @@ def work(evidence: Path) -> int:
     return steps_of(diagnose)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+@cache
 def of_job(folder: Path, lines: int, files: int = 1) -> int:
     """The work of a job of eight nodes with so many lines and files each."""
     place = folder / f"job-{lines}-{files}"
@@ -61,6 +68,7 @@ def of_job(folder: Path, lines: int, files: int = 1) -> int:
     return work(place)
 
 
+@cache
 def of_messages(folder: Path, count: int) -> int:
     """The work of a log whose lines are all different."""
     log = folder / f"messages-{count}.log"
@@ -71,16 +79,16 @@ def of_messages(folder: Path, count: int) -> int:
 
 
 @pytest.mark.parametrize(("few", "many", "most"), [(500, 1_000, 264), (1_000, 2_000, 74)])
-def test_the_more_lines_the_fewer_steps_each(tmp_path: Path, few: int, many: int, most: int) -> None:
-    more = of_job(tmp_path, many) - of_job(tmp_path, few)
+def test_the_more_lines_the_fewer_steps_each(folder: Path, few: int, many: int, most: int) -> None:
+    more = of_job(folder, many) - of_job(folder, few)
     assert more <= most * NODES * (many - few)
 
 
-def test_the_same_lines_in_more_files_take_few_steps_a_file(tmp_path: Path) -> None:
-    more = of_job(tmp_path, 1_000, files=8) - of_job(tmp_path, 1_000)
+def test_the_same_lines_in_more_files_take_few_steps_a_file(folder: Path) -> None:
+    more = of_job(folder, 1_000, files=8) - of_job(folder, 1_000)
     assert more <= MOST_A_FILE * NODES * 7
 
 
 @pytest.mark.parametrize("count", [500, 1_000])
-def test_more_different_messages_take_the_same_few_steps_each(tmp_path: Path, count: int) -> None:
-    assert of_messages(tmp_path, 2 * count) - of_messages(tmp_path, count) <= MOST_A_MESSAGE * count
+def test_more_different_messages_take_the_same_few_steps_each(folder: Path, count: int) -> None:
+    assert of_messages(folder, 2 * count) - of_messages(folder, count) <= MOST_A_MESSAGE * count

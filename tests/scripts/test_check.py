@@ -41,8 +41,8 @@ def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
         ["tests/triage"],
         ["tests", "--ignore=tests/triage", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e"],
         ["tests/diagnosis/kinds/logs", *check._WITHOUT_DJANGO],
-        ["tests/diagnosis/kinds", "--ignore=tests/diagnosis/kinds/logs", *check._WITHOUT_DJANGO],
         ["tests/diagnosis", "--ignore=tests/diagnosis/kinds", *check._WITHOUT_DJANGO],
+        ["tests/diagnosis/kinds", "--ignore=tests/diagnosis/kinds/logs", *check._WITHOUT_DJANGO],
         ["lab", "tests/fuzz"],
     ]
     marked = ["grep", "-rlE", r"pytest\.mark\.e2e", "--include=*.py", "tests", "lab"]
