@@ -165,6 +165,7 @@ def _with_culprit(text: str, fault: Sequence[Fault]) -> str:
     same = [f for f in fault if f.p >= least]
     names = [place_text(f.place) for f in same[:MAX_LISTED]]
     if lead.p >= THRESHOLDS.stated:
+        names += ["others"] * (len(same) > MAX_LISTED)
         verb = "is" if len(same) == 1 else "are"
         return f"{' and '.join(names)} {verb} most probably at fault. {text}"
     shown = ", ".join(names)

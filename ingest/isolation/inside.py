@@ -7,9 +7,12 @@ Without isolation the worker calls them directly, with a connection of its own. 
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+
+import polars as pl
 
 import diagnosis.kinds.logs.read.reader  # noqa: F401  # loaded once, before readers are forked
 from diagnosis import archives, merge, parse
@@ -28,6 +31,10 @@ from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 from diagnosis.runners import Dask
 from ingest.isolation.offering import Parts, part_do
+
+# A plan that nobody runs. A thread of polars sets up once what each plan needs: a reader that is
+# forked in the middle of that would wait for it, and lose its file after the limit of silence.
+pl.scan_lines(io.BytesIO(b"\n"))
 
 _BLOCK_BYTES = 1 << 20
 #: members reported in one message

@@ -90,3 +90,5 @@ def test_all_who_are_most_probably_at_fault_are_named() -> None:
     first, second, third = (Fault(Place("node", name), p) for name, p in (("a", 0.85), ("b", 0.81), ("c", 0.2)))
     assert sentence._with_culprit("It was slow.", (first, second, third)).startswith("a and b are most probably")
     assert sentence._with_culprit("It was slow.", (first, third)).startswith("a is most probably")
+    many = tuple(Fault(Place("node", name), 0.9) for name in "abcdef")
+    assert sentence._with_culprit("It was slow.", many).startswith("a and b and c and d and others are most")
