@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from diagnosis.kinds.flows.capture.arrays import components, members_of
-from diagnosis.kinds.flows.capture.capture import Bools, Ints
+from diagnosis.kinds.flows.capture.capture import Bools, Floats, Ints
 from diagnosis.kinds.flows.jobs.sizes import Sizes
 
 #: No all-to-all joins more members over the network.
@@ -50,3 +50,12 @@ def in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
         complete = adjacent.sum() >= 0.7 * len(group) * (len(group) - 1)
         found |= own if complete or (common_share >= 0.8 and np.median(degree) >= 2) else False
     return found
+
+
+def rarely_sent(sizes: Sizes, mutual: Floats, gradients: Bools) -> Bools:
+    """Whether the rarest size of each pair is sent no more often than a bucket by the pairs that
+    exchange ``gradients``. Of a pair that sends both ways, both members send each bucket. O(pairs).
+    """
+    each_way = sizes.rarest_count / np.where(mutual >= 0.5, 2.0, 1.0)
+    usual = float(np.median(each_way[gradients])) if gradients.any() else np.inf
+    return np.asarray(each_way <= 1.5 * usual)

@@ -25,7 +25,7 @@ from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows,
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
-from diagnosis.kinds.flows.jobs.pair_shapes import find_chords, in_clique
+from diagnosis.kinds.flows.jobs.pair_shapes import find_chords, in_clique, rarely_sent
 from diagnosis.kinds.flows.jobs.sizes import Sizes, count_sizes, recurring_sizes
 
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
@@ -363,12 +363,7 @@ def _types(
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
     # A size that is exchanged no more often than a bucket is a gradient too: the experts' own, before or after the
     # others'.
-    gradients = bucketed if others else exchange
-    # Of a pair that exchanges, both members send each bucket.
-    each_way = sizes.rarest_count / np.where(mutual >= 0.5, 2.0, 1.0)
-    is_rare = np.ones(len(a), dtype=bool)
-    if gradients.any():
-        is_rare = each_way <= 1.5 * np.median(each_way[gradients])
+    is_rare = rarely_sent(sizes, mutual, bucketed if others else exchange)
     # A pipeline hands over several times for each exchange of gradients.
     once = is_rare & lonely
     exchange |= once & (mutual >= 0.75 * mutual.max(initial=0.0)) & (not is_rare.all()) & (exchange.any() or others)
