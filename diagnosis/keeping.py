@@ -128,7 +128,7 @@ def choose_rows(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan)
     cited_of: dict[str, set[int]] = {}
     for path, line in cited:
         cited_of.setdefault(path, set()).add(line)
-    found = pl.concat(_cells(n, p, cited_of.get(p.path, set())) for n, p in enumerate(logs))
+    found = pl.concat(_occurrences(n, p, cited_of.get(p.path, set())) for n, p in enumerate(logs))
     order = pl.struct("masked", "file", "source").hash(seed=1)
     found = found.sort("file", "first").with_columns(
         total=pl.col("n").sum().over("masked"),
@@ -157,7 +157,7 @@ def choose_rows(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan)
     )
 
 
-def _cells(number: int, p: Parsed, cited: set[int]) -> pl.DataFrame:
+def _occurrences(number: int, p: Parsed, cited: set[int]) -> pl.DataFrame:
     """One row for each writer and message of a log: how many lines, the first, the last, how many are cited."""
     return (
         stored_rows.scan(stored_rows.lines_of(p))

@@ -156,8 +156,8 @@ class Parsed:
 
     ``columns``  logs: one row a line (see ``tables.COLUMNS``); flows: one row a record.
     ``uniques``  logs: one row a distinct masked message (see ``tables.UNIQUES``).
-    ``cells``    large logs, and small ones with common tables: what :mod:`cells` makes of ``columns``;
-                 None: not yet counted.
+    ``occurrences``  large logs, and small ones with common tables: what :mod:`occurrences` makes of
+                 ``columns``; None: not yet counted.
     ``part``     logs: which rows of the tables are this artifact's; None: all.
     ``facts``    JSON-able: facts about the job (framework, configuration, inventory rows, stacks …).
     """
@@ -173,7 +173,7 @@ class Parsed:
     facts: dict[str, Any] = field(default_factory=dict)
     columns: Path | None = None
     uniques: Path | None = None
-    cells: Path | None = None
+    occurrences: Path | None = None
     part: Part | None = None
 
 

@@ -13,7 +13,9 @@ from diagnosis.model import Parsed, Part, Source, kind_named
 #: Increased when the meaning of any file in such a directory changes; stored ones of another version are parsed again.
 FORMAT = 1
 FILE_NAME = "parsed.json"
-_TABLES = ("columns", "uniques", "cells")
+_TABLES = ("columns", "uniques", "occurrences")
+#: what ``occurrences`` were called in stored directories until 0.2
+_FORMER = "cells"
 #: the artifacts of a directory that holds several
 _TOGETHER = "together"
 
@@ -80,6 +82,8 @@ def _read(directory: Path) -> dict[str, Any]:
 
 def _parsed(data: dict[str, Any], directory: Path, places: dict[str, Path]) -> Parsed:
     data["kind"] = kind_named(data["kind"])
+    if _FORMER in data:
+        data["occurrences"] = data.pop(_FORMER)
     data["notes"] = tuple(data["notes"])
     data["sources"] = tuple(Source(**source) for source in data["sources"])
     data["part"] = Part(**data["part"]) if data.get("part") else None

@@ -19,8 +19,8 @@ header      the part of a line before its message: time, writer, level
 message     the text of a record without its header
 template    messages that are equal but for their numbers and names
 event       all records of one template in one attempt
-cell        the lines of one writer with one message: how many, the first, the last, their times
-beat        one line of progress: a counter, its value and its time
+occurrence  the lines of one writer with one message: how many, the first, the last, their times
+point       one line of progress: a counter, its value and its time
 rule        a row of the tables of messages: words, and what they mean (signature)
 role        what an event is to the failure: root, cascade, confirmation, teardown, benign
 level       how severe its writer calls a record
@@ -29,6 +29,7 @@ flow        the traffic of two addresses in a period, as a switch or a host expo
 unit        a ring or pair of members that exchange data in a step of training
 step        one iteration of training
 stage       what a job does at a time: start, training, checkpoint, evaluation
+lane        a row of a timeline: a node, a rank, a place
 stack       the calls in which a thread of a process stands
 group       ranks with equal stacks, or the ranks of one parallel dimension
 layout      the sizes and the order of the parallel dimensions of a job

@@ -248,8 +248,8 @@ def wide_job(*, nodes: int, days: int, now: datetime) -> str:
         }
         for n in range(nodes)
     ]  # fmt: skip
-    beats = [{"n": 10 * n, "t": begin + n * (end - begin) / 400, "seconds": 6.0} for n in range(400)]
-    timeline = fold({"t0": begin, "t1": end, "stages": stages, "lanes": lanes, "iterations": beats})
+    points = [{"n": 10 * n, "t": begin + n * (end - begin) / 400, "seconds": 6.0} for n in range(400)]
+    timeline = fold({"t0": begin, "t1": end, "stages": stages, "lanes": lanes, "iterations": points})
     report = {"version": 1, "engine": "measure", "headline": "measure", "logs": {"events": events(10)}, "suspects": []}
     Diagnosis.objects.create(job=job, attempt=attempt, revision=1, engine="measure", report=report, timeline=timeline)
     return job.slug

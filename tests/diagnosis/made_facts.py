@@ -43,7 +43,7 @@ _TYPES: dict[str, Any] = {
     "until_at": pl.Int64,
     "level": pl.UInt8,
 }
-_CELL_TYPES: dict[str, Any] = {"event": pl.UInt32, "masked": pl.UInt64, "node": pl.String, "last_at": pl.Int64}
+_OCCURRENCE_TYPES: dict[str, Any] = {"event": pl.UInt32, "masked": pl.UInt64, "node": pl.String, "last_at": pl.Int64}
 
 
 def rule(role: str, category: str | None = None, strength: str = "decisive", **more: Any) -> dict[str, Any]:
@@ -56,16 +56,21 @@ def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: An
     it states a time; ``on``: its nodes; ``file``: the number of its file.
     """
     rows = [_row(number, event) for number, event in enumerate(events)]
-    cells: list[dict[str, Any]] = []
+    occurrences: list[dict[str, Any]] = []
     for number, (event, row) in enumerate(zip(events, rows, strict=True)):
-        cell = {"event": number, "masked": number, "file": event.get("file", number % 2), "last_at": row["last_at"]}
-        writer = {"source": cell["file"], "rank": None}
+        occurrence = {
+            "event": number,
+            "masked": number,
+            "file": event.get("file", number % 2),
+            "last_at": row["last_at"],
+        }
+        writer = {"source": occurrence["file"], "rank": None}
         lines = {"first_line": row["first_line"], "last_line": row["first_line"]} | writer
-        cells += [cell | lines | {"node": node} for node in event.get("on") or (None,)]
+        occurrences += [occurrence | lines | {"node": node} for node in event.get("on") or (None,)]
     table = event_words.with_words(pl.DataFrame(rows, schema_overrides=_TYPES))
     of = table.select(masked=pl.col("event").cast(pl.UInt64), event="event")
     catalogue = Catalogue(
-        table, of, pl.DataFrame(cells, schema_overrides={"event": pl.UInt32, "node": pl.String}), nodes
+        table, of, pl.DataFrame(occurrences, schema_overrides={"event": pl.UInt32, "node": pl.String}), nodes
     )
     given: dict[str, Any] = dict.fromkeys(
         ("inventory", "hints", "read", "table", "clocks", "progress", "marks", "is_complete", "roster", "node_of_rank")
@@ -78,8 +83,8 @@ def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: An
 
 def pace(last: float, usual_s: float = 2.0, **more: Any) -> Pace:
     """The pace of a job whose last progress was printed at this second."""
-    beats = pl.DataFrame({"n": [1], "at": [int(last * SECOND)], "seconds": [usual_s]})
-    return Pace(beats, usual_s, **more)
+    points = pl.DataFrame({"n": [1], "at": [int(last * SECOND)], "seconds": [usual_s]})
+    return Pace(points, usual_s, **more)
 
 
 def _row(number: int, event: dict[str, Any]) -> dict[str, Any]:

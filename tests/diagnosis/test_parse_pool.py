@@ -144,7 +144,7 @@ def test_some_logs_of_a_batch_give_the_tables_of_those_logs_alone(tmp_path: Path
     for chosen in ([1, 3], [2], [0, 1, 2, 3]):
         table, other = (events.build([one[n] for n in chosen]) for one in (parsed, alone))
         assert table.files == other.files
-        assert_frame_equal(table.cells, other.cells)
+        assert_frame_equal(table.occurrences, other.occurrences)
         assert_frame_equal(table.messages, other.messages)
         step = table.messages["masked"].to_list()
         assert_frame_equal(table.rows(step), other.rows(step))

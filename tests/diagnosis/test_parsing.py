@@ -2,6 +2,7 @@
 
 import io
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -88,6 +89,13 @@ def test_merged_ranges_equal_the_whole(tmp_path: Path) -> None:
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     parsed = read(LOG, tmp_path)
     save(parsed, tmp_path)
+    assert load(tmp_path) == parsed
+
+
+def test_what_an_older_version_saved_is_loaded(tmp_path: Path) -> None:
+    parsed = replace(read(LOG, tmp_path), occurrences=tmp_path / "cells.parquet")
+    path = save(replace(parsed, occurrences=None), tmp_path)
+    path.write_text(path.read_text().replace('"occurrences": null', '"cells": "cells.parquet"'))
     assert load(tmp_path) == parsed
 
 

@@ -12,7 +12,7 @@ import pytest
 from diagnosis import Parsed, ParseHints, merge, parse, report
 from diagnosis.kinds.logs import log_parsing
 from diagnosis.kinds.logs.pace import progress
-from diagnosis.kinds.logs.rows import cells, events, slabs
+from diagnosis.kinds.logs.rows import events, occurrences, slabs
 from diagnosis.model import Kind
 from diagnosis.pipeline import diagnose
 from tests.diagnosis.synthetic import Job, told
@@ -60,14 +60,14 @@ def test_the_report_is_the_same_for_every_size_of_the_pieces(
 
     monkeypatch.setattr(log_parsing, "MIN_COUNTED_LINES", 5)
     monkeypatch.setattr(log_parsing, "_RANGES_AT_A_TIME", 2)
-    monkeypatch.setattr(cells, "MAX_LINES", 7)
+    monkeypatch.setattr(occurrences, "MAX_LINES", 7)
     monkeypatch.setattr(slabs, "LINES_BEFORE", 2)
     parsed = [in_pieces(path, data, size, tmp_path / str(n)) for n, (path, data) in enumerate(sorted(files.items()))]
     found = report.to_json(
         diagnose(parsed, job=failed_job().hints(), read=lambda path, at, length: files[path][at : at + length])
     )
 
-    assert all(p.cells is not None for p in parsed)
+    assert all(p.occurrences is not None for p in parsed)
     assert without_digests(found) == without_digests(whole)
     assert whole["logs"]["is_failure"]
 

@@ -22,7 +22,7 @@ from diagnosis.kinds.logs.read.prepared import prepare_files
 from diagnosis.kinds.logs.read.reader import MAX_MESSAGES, LogReader
 from diagnosis.kinds.logs.read.sources import Sources, settle_labels, unsettle_labels
 from diagnosis.kinds.logs.read.tables import combine, write_tables
-from diagnosis.kinds.logs.rows import cells
+from diagnosis.kinds.logs.rows import occurrences
 from diagnosis.model import Parsed, Part, Source
 from diagnosis.unread_forms import HEAD_BYTES, form_of
 
@@ -80,7 +80,7 @@ def parse_log(file: EvidenceFile) -> Parsed:
         physical.store(parsed)
     if (parsed.lines < MIN_COUNTED_LINES and not is_range) or not _has_final_times(parsed):
         return parsed
-    return cells.store_counts(parsed, cells.counts_of(parsed), work / "cells.parquet")
+    return occurrences.store_counts(parsed, occurrences.counts_of(parsed), work / "cells.parquet")
 
 
 def _within_budget(blocks: Iterator[lines.Block], reader: LogReader, tee: CheckedStream) -> Iterator[lines.Block]:
@@ -133,15 +133,15 @@ def parse_together(logs: Sequence[SmallLog], zone: str) -> list[Parsed]:
     rows, sizes = reader.columns(), [told.lines for told in reader.logs]
     columns, uniques = write_tables(rows, reader.uniques(), reader.work)
     bases = list(accumulate((len(told.sources.all) for told in reader.logs), initial=0))
-    counts, edges = cells.of_rows(rows, sizes, bases[:-1])
+    counts, edges = occurrences.of_rows(rows, sizes, bases[:-1])
     counted = reader.work / "cells.parquet"
     counts.write_parquet(counted, compression="lz4", statistics=False)
-    years = cells.years(rows, sizes)
+    years = occurrences.years(rows, sizes)
     found, line, message = [], 0, 0
     for number, (log, told) in enumerate(zip(logs, reader.logs, strict=True)):
         part = Part(number, line, message, told.messages)
         parsed = Parsed(
-            log.path, log.kind, *digests[number], columns=columns, uniques=uniques, cells=counted, part=part
+            log.path, log.kind, *digests[number], columns=columns, uniques=uniques, occurrences=counted, part=part
         )
         parsed = _described_log(parsed, told, notes, "utf-8", heads[number])
         parsed.facts.update(edges=list(edges[number]), stamps=years[number])
@@ -232,7 +232,7 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
     of_source: list[int] = []
     tables: list[pl.DataFrame] = []
     ranges: list[joined.Range] = []
-    counts: list[cells.Counts] = []
+    counts: list[occurrences.Counts] = []
     before = 0
     for part_number, part in enumerate(parts):
         assert part.columns is not None and part.uniques is not None
@@ -245,12 +245,12 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         file = files[part_number] if files else os.path.relpath(part.columns.resolve(), work.resolve())
         ranges += joined.ranges_of(part, file, remap)
         if is_counted:
-            counts.append(cells.with_sources(cells.counts_of(part), remap))
+            counts.append(occurrences.with_sources(occurrences.counts_of(part), remap))
         tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
         before += part.lines
         if len(tables) == _RANGES_AT_A_TIME:
             tables = [combine(tables)]
-            counts = [cells.join_counts(counts)] if is_counted else []
+            counts = [occurrences.join_counts(counts)] if is_counted else []
     columns, uniques = work / joined.NAME, work / "uniques.parquet"
     joined.write(ranges, len(sources), target, columns)
     combine(tables).write_parquet(uniques)
@@ -275,4 +275,8 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         columns=columns,
         uniques=uniques,
     )
-    return cells.store_counts(merged, cells.join_counts(counts), work / "cells.parquet") if is_counted else merged
+    return (
+        occurrences.store_counts(merged, occurrences.join_counts(counts), work / "cells.parquet")
+        if is_counted
+        else merged
+    )

@@ -221,7 +221,7 @@ def test_slow_machines_count_within_the_stretches_that_are_reported(
 
 
 ROOT = Finding("logs", "root", "Xid 79", at=100.0)
-BEAT = Finding("logs", "progress", "Last progress", at=90.0)
+POINT = Finding("logs", "progress", "Last progress", at=90.0)
 ODD = Finding("watch", "slow", "It became slow", at=95.0)
 
 
@@ -231,9 +231,10 @@ ODD = Finding("watch", "slow", "It became slow", at=95.0)
         ("healthy", ENDED, (), (ROOT,), None),
         ("running", ENDED, (), (ROOT,), None),
         ("unknown", ENDED, (), (ROOT,), None),
-        ("failed", FAILED, (), (BEAT, ROOT), (100.0, None, "training", 12, "the first line of the cause")),
-        ("failed", FAILED, (STRETCH,), (BEAT, ROOT), (100.0, None, "training", 12, "the first line of the cause")),
-        ("failed", FAILED, (), (Finding("logs", "root", "x"), BEAT), (90.0, None, "training", 12, "the last progress")),
+        ("failed", FAILED, (), (POINT, ROOT), (100.0, None, "training", 12, "the first line of the cause")),
+        ("failed", FAILED, (STRETCH,), (POINT, ROOT), (100.0, None, "training", 12, "the first line of the cause")),
+        ("failed", FAILED, (), (Finding("logs", "root", "x"), POINT),
+         (90.0, None, "training", 12, "the last progress")),
         ("hung", None, (), (Finding("logs", "x", "x"), Finding("stacks", "x", "x", at=7.0)),
          (7.0, None, None, None, "the first dated finding")),
         ("degraded", None, (replace(STRETCH, at=200.0), STRETCH), (),
@@ -242,8 +243,8 @@ ODD = Finding("watch", "slow", "It became slow", at=95.0)
          (replace(STRETCH, at=None), replace(STRETCH, is_over=False)), (),
          (100.0, None, "evaluation", 3, "the first slow step")),
         ("degraded", FAILED, (), (ROOT,), (100.0, None, None, None, "the first line of the cause")),
-        ("degraded", FAILED, (), (BEAT, ODD), (95.0, None, None, None, "the first dated finding")),
-        ("degraded", FAILED, (), (BEAT,), (None, None, None, None, "the first dated finding")),
+        ("degraded", FAILED, (), (POINT, ODD), (95.0, None, None, None, "the first dated finding")),
+        ("degraded", FAILED, (), (POINT,), (None, None, None, None, "the first dated finding")),
     ],
 )  # fmt: skip
 def test_the_moment_is_that_of_the_first_slow_step_the_cause_or_the_last_progress(
@@ -357,7 +358,7 @@ def test_a_report_states_a_stretch_in_three_digits_and_its_cost_only_if_it_is_kn
 
 
 def test_a_report_has_no_category_and_no_steps_of_a_finding_without_them() -> None:
-    bare, full = told_of(chain=(BEAT, Finding("flows", "slow", "slow", category="performance.network", steps=(3, 6))))[
+    bare, full = told_of(chain=(POINT, Finding("flows", "slow", "slow", category="performance.network", steps=(3, 6))))[
         "chain"
     ]
     assert (bare["category"], bare["steps"], bare["places"]) == (None, None, [])

@@ -64,7 +64,7 @@ NAMES: Final = (
 
 def candidates(facts: FailureFacts) -> pl.DataFrame:
     """The events that may begin a failure: ``event`` and a column of floats for each of
-    :data:`NAMES`. O(cells).
+    :data:`NAMES`. O(occurrences).
     """
     is_quoted = _IS_UNNAMED & ~_IS_RAISED & pl.col("is_quoted_code")
     is_message = (pl.col("template") != "") & ~pl.col("is_structure") & ~is_quoted
@@ -91,7 +91,7 @@ def _of_job(facts: FailureFacts) -> dict[str, pl.Expr]:
 
 
 def _of_order(facts: FailureFacts, events: pl.DataFrame) -> pl.DataFrame:
-    """Where an event is among the lines of its files, one row an event. O(cells)."""
+    """Where an event is among the lines of its files, one row an event. O(occurrences)."""
     is_plain = _IS_UNNAMED & ~_IS_RAISED & (_LEVEL < Level.WARNING)
     is_message = pl.col("is_message")
     kinds = events.select(
@@ -100,38 +100,39 @@ def _of_order(facts: FailureFacts, events: pl.DataFrame) -> pl.DataFrame:
         is_plain=is_message & is_plain,
         is_message=is_message,
     )
-    cells = facts.catalogue.cells.join(kinds, on="event").sort("file", "source", "masked")
-    placed = cells.join(_last_beats(facts), on="file", how="left").with_columns(
+    found = facts.catalogue.occurrences.join(kinds, on="event")
+    occurrences = found.sort("file", "source", "masked")
+    placed = occurrences.join(_last_points(facts), on="file", how="left").with_columns(
         first_raised=_FIRST.filter(pl.col("is_raised")).min().over("file"),
         file_end=_LAST.max().over("file"),
     )
-    writers = max(1, cells.select("file", "source").n_unique())
+    writers = max(1, occurrences.select("file", "source").n_unique())
     return (
         _with_fresh_lines(placed)
         .group_by("event")
         .agg(
             first_exception=(pl.col("is_raised") & (pl.col("first_raised") >= _FIRST)).any(),
             near_end=(pl.col("file_end") - _LAST <= THRESHOLDS.near_end).any(),
-            after_progress=(pl.col("beat") < _LAST).any(),
+            after_progress=(pl.col("point") < _LAST).any(),
             went_on=pl.col("fresh").min().clip(0, THRESHOLDS.fresh).log1p() / math.log1p(THRESHOLDS.fresh),
             writers=pl.struct("file", "source").n_unique() / writers,
         )
     )
 
 
-def _last_beats(facts: FailureFacts) -> pl.DataFrame:
+def _last_points(facts: FailureFacts) -> pl.DataFrame:
     """The last line of progress of each file that shows some."""
-    return facts.progress.beats.group_by("file").agg(beat=pl.col("line").max())
+    return facts.progress.points.group_by("file").agg(point=pl.col("line").max())
 
 
-def _with_fresh_lines(cells: pl.DataFrame) -> pl.DataFrame:
-    """Cells with ``fresh``: how many ordinary messages their file prints for the first time after
+def _with_fresh_lines(occurrences: pl.DataFrame) -> pl.DataFrame:
+    """Occurrences with ``fresh``: how many ordinary messages their file prints for the first time after
     their last line.
     """
-    begun = cells.filter("is_plain").select("file", line="first_line").sort("file", "line")
+    begun = occurrences.filter("is_plain").select("file", line="first_line").sort("file", "line")
     counted = begun.with_columns(before=pl.int_range(1, pl.len() + 1).over("file"))
     total = begun.group_by("file").agg(total=pl.len())
-    ordered = cells.with_columns(line="last_line").sort("line")
+    ordered = occurrences.with_columns(line="last_line").sort("line")
     found = ordered.join_asof(counted.sort("line"), on="line", by="file", strategy="backward", check_sortedness=False)
     fresh = pl.col("total").fill_null(0).cast(pl.Int64) - pl.col("before").fill_null(0)
     return found.join(total, on="file", how="left").with_columns(fresh=fresh.cast(pl.Float64))

@@ -93,14 +93,14 @@ def open_case(parsed: Sequence[Parsed], given: Given) -> Case | None:
 
 
 def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
-    """Events with their history, progress and stages. O(different messages × rules + cells)."""
+    """Events with their history, progress and stages. O(different messages × rules + occurrences)."""
     inventory, hints, read = given.inventory, given.hints, given.read
     known = (*inventory.nodes, *hints.nodes)
     given.on_stage("events", 0, 5)
     dated = given.as_of or inventory.ended_at or inventory.begun_at or given.near
     as_of = None if dated is None else int(dated * clocks.SECOND)
     table = events.build(parsed, known, inventory.nodes_of_ranks(), as_of)
-    if not table.files or table.cells.is_empty():
+    if not table.files or table.occurrences.is_empty():
         return None
     node_of_rank, run = inventory.nodes_of_ranks(), given.budgets.run
     none_listed = table, roster.Roster()
@@ -118,9 +118,11 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     times = clocks.estimate(table)
 
     def told(table: LogTable, said: pl.DataFrame) -> tuple[Catalogue, Progress]:
-        cells = times.correct(table.cells, "first_at", "last_at", "until_at")
-        found = run("progress", lambda: progress.find_progress(replace(table, cells=cells), read), progress.NONE)
-        catalogue = catalogues.build(table, cells, said, given.rules, pool, mined)
+        occurrences = times.correct(table.occurrences, "first_at", "last_at", "until_at")
+        found = run(
+            "progress", lambda: progress.find_progress(replace(table, occurrences=occurrences), read), progress.NONE
+        )
+        catalogue = catalogues.build(table, occurrences, said, given.rules, pool, mined)
         return catalogues.resolve_roles(catalogue, given.rules), found
 
     catalogue, found = told(table, said)

@@ -44,11 +44,11 @@ def risen_loss(facts: Facts) -> tuple[Result, ...]:
     """That the loss rose by much and stayed, and from where on; empty if it did not. Reads at most
     ``LIMITS.lines`` lines of the writer with most progress.
     """
-    beats, losses = _stated_losses(facts)
+    points, losses = _stated_losses(facts)
     found = find_rise(losses)
     if found is None:
         return ()
-    row = beats.row(found.at, named=True)
+    row = points.row(found.at, named=True)
     levels = f"from about {found.before:.3g} to {found.after:.3g}"
     begun = f"the loss rose {levels} at iteration {row['n']:,}"
     says = f"{begun} and stayed there to the last iteration shown"
@@ -90,10 +90,10 @@ def _stated_losses(facts: Facts) -> tuple[pl.DataFrame, list[float]]:
     """The lines of progress that state a finite loss, since the last fall of the counter, of the
     writer and the wording with most of them.
     """
-    beats = facts.progress.beats
+    points = facts.progress.points
     writer = ["file", "source", "masked"]
-    most = beats.group_by(writer).len().sort("len", *writer).tail(1)
-    written = beats.join(most, on=writer, how="semi").sort("line")
+    most = points.group_by(writer).len().sort("len", *writer).tail(1)
+    written = points.join(most, on=writer, how="semi").sort("line")
     fallen = (written["n"].diff() < 0).arg_true()
     written = written[int(fallen[-1]) :] if len(fallen) else written
     if written.height < THRESHOLDS.steps:

@@ -79,12 +79,12 @@ class Facts(Given):
     @property
     def has_progress(self) -> bool:
         """Whether a line counts iterations or epochs."""
-        return not self.progress.beats.is_empty()
+        return not self.progress.points.is_empty()
 
     @property
     def last_at(self) -> int | None:
         """The last time of any line (ns, job clock)."""
-        at = self.catalogue.cells["last_at"].drop_nulls()
+        at = self.catalogue.occurrences["last_at"].drop_nulls()
         return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
 
     def node_of(self, rank: int) -> str | None:
@@ -97,7 +97,7 @@ class Facts(Given):
         return self.catalogue.event(event)
 
     def nodes_of(self, events: Collection[int]) -> set[str]:
-        """The nodes that print any of these events. O(cells)."""
+        """The nodes that print any of these events. O(occurrences)."""
         return self.catalogue.nodes_of(events)
 
     def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -189,4 +189,4 @@ class FailureFacts(Facts):
 
 def slowdown_window(pace: Pace) -> int:
     """Time (ns) within which an event belongs to the beginning of a slowdown."""
-    return int(max(THRESHOLDS.near_s, THRESHOLDS.near_beats * (pace.usual_s or 0.0)) * SECOND)
+    return int(max(THRESHOLDS.near_s, THRESHOLDS.near_intervals * (pace.usual_s or 0.0)) * SECOND)

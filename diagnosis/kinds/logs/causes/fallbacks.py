@@ -89,13 +89,13 @@ def _explained(facts: FailureFacts) -> frozenset[int]:
     known = facts.events.filter(is_decisive & ~facts.is_survived)["event"]
     is_mere_end = facts.catalogue.has("decision") & bool(known.len())
     rivals = facts.events.filter(is_cause & ~facts.is_survived & ~is_mere_end)["event"]
-    return frozenset(set(rivals) - _just_above(facts.catalogue.cells, rivals, known))
+    return frozenset(set(rivals) - _just_above(facts.catalogue.occurrences, rivals, known))
 
 
-def _just_above(cells: pl.DataFrame, events: pl.Series, others: pl.Series) -> set[int]:
-    """The events that stand in the line above one of the others. O(cells)."""
-    below = cells.filter(pl.col("event").is_in(others.implode()))
-    above = cells.filter(pl.col("event").is_in(events.implode()))
+def _just_above(occurrences: pl.DataFrame, events: pl.Series, others: pl.Series) -> set[int]:
+    """The events that stand in the line above one of the others. O(occurrences)."""
+    below = occurrences.filter(pl.col("event").is_in(others.implode()))
+    above = occurrences.filter(pl.col("event").is_in(events.implode()))
     lines = below.select("file", last_line=pl.col("first_line") - 1)
     return set(above.join(lines, on=["file", "last_line"], how="semi")["event"])
 
@@ -184,7 +184,7 @@ def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | No
 
 def _with_order(facts: FailureFacts, events: pl.DataFrame) -> pl.DataFrame:
     """``at`` counts lines in a job of one file, whose order is known without clocks."""
-    if facts.catalogue.cells["file"].n_unique() > 1:
+    if facts.catalogue.occurrences["file"].n_unique() > 1:
         return events
     return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
 

@@ -28,23 +28,25 @@ _COMMAND: Final = "shell.command"
 def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
     """The line at which the last launch of a file begins, of files of one process that show
     several. Files of many ranks are left out: the others still begin while the first one fails.
-    O(cells).
+    O(occurrences).
     """
-    told = catalogue.of.filter(pl.col("masked").is_in(progress.beats["masked"].unique().implode()))["event"]
-    is_beat = pl.col("event").is_in(told.implode())
-    until = pl.col("first_line").filter(is_beat).min().over("file").fill_null(2**32 - 1)
-    rows = _file_events(catalogue).with_columns(is_early=pl.col("is_plain") & ~is_beat & (pl.col("first_line") < until))
+    told = catalogue.of.filter(pl.col("masked").is_in(progress.points["masked"].unique().implode()))["event"]
+    is_point = pl.col("event").is_in(told.implode())
+    until = pl.col("first_line").filter(is_point).min().over("file").fill_null(2**32 - 1)
+    rows = _file_events(catalogue).with_columns(
+        is_early=pl.col("is_plain") & ~is_point & (pl.col("first_line") < until)
+    )
     is_again = pl.col("is_early") & (pl.col("last_line") > pl.col("first_line"))
     again = rows.filter(is_again.sum().over("file") >= THRESHOLDS.again).sort("file", "first_line", "event")
     found = {}
     for mine in again.partition_by("file"):
         file = int(mine["file"][0])
         early = mine.filter("is_early").head(THRESHOLDS.lines).select("first_line", "last_line", "n").to_numpy()
-        beats = progress.beats.filter(pl.col("file") == file).sort("line")
+        points = progress.points.filter(pl.col("file") == file).sort("line")
         line = _last_repetition(early)
-        if line is None or _is_epilogue(line, mine, beats):
+        if line is None or _is_epilogue(line, mine, points):
             continue
-        if _is_launch(line, mine.filter("is_end"), beats, len(catalogue.nodes) > 1):
+        if _is_launch(line, mine.filter("is_end"), points, len(catalogue.nodes) > 1):
             found[file] = line
     # machines that begin alike begin again together
     theirs = rows.filter("is_early", pl.col("file").is_in(list(found)))["event"].unique()
@@ -54,28 +56,28 @@ def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
 
 def errors_of_earlier_files(catalogue: Catalogue, progress: Progress, clocks: Clocks) -> set[int]:
     """Errors of files whose progress had ended before that of all other files began: these show a
-    later launch, or the rest of the same one. O(beats).
+    later launch, or the rest of the same one. O(points).
     """
-    beats = progress.beats.drop_nulls("at")
-    if beats["file"].n_unique() < max(2, progress.beats["file"].n_unique()):
+    points = progress.points.drop_nulls("at")
+    if points["file"].n_unique() < max(2, progress.points["file"].n_unique()):
         return set()
     # files of one time look apart where their clocks differ, but then they count from the same
-    earlier = _files_before_the_last(clocks.correct(beats, "at"))
-    earlier = earlier or _files_before_the_last(beats, is_resumed=True)
+    earlier = _files_before_the_last(clocks.correct(points, "at"))
+    earlier = earlier or _files_before_the_last(points, is_resumed=True)
     if not earlier:
         return set()
-    of_files = catalogue.cells.lazy().select("event", is_later=~pl.col("file").is_in(earlier))
+    of_files = catalogue.occurrences.lazy().select("event", is_later=~pl.col("file").is_in(earlier))
     told = of_files.group_by("event").agg(pl.col("is_later").any())
     return set(told.filter(~pl.col("is_later")).collect()["event"].to_list())
 
 
-def _files_before_the_last(beats: pl.DataFrame, *, is_resumed: bool = False) -> list[int]:
+def _files_before_the_last(points: pl.DataFrame, *, is_resumed: bool = False) -> list[int]:
     """The files whose progress ended before that of the last ones began. Files whose progress
     overlaps in time are of one launch. ``is_resumed``: only if each launch counts on from within
     the one before it.
     """
     at, n = pl.col("at"), pl.col("n")
-    spans = beats.group_by("file").agg(since=at.min(), until=at.max(), low=n.min(), n=pl.len())
+    spans = points.group_by("file").agg(since=at.min(), until=at.max(), low=n.min(), n=pl.len())
     ordered = spans.sort("since", "file")
     is_new = (pl.col("since") > pl.col("until").cum_max().shift()).fill_null(False)
     numbered = ordered.with_columns(launch=is_new.cum_sum())
@@ -99,22 +101,22 @@ def _last_repetition(early: npt.NDArray[Any]) -> int | None:
     return None
 
 
-def _is_epilogue(line: int, events: pl.DataFrame, beats: pl.DataFrame) -> bool:
+def _is_epilogue(line: int, events: pl.DataFrame, points: pl.DataFrame) -> bool:
     """Whether what is printed again belongs to the end of the same launch: a bad end is told after
     it, and neither a step nor an error that would explain that end.
     """
     later = events.filter(pl.col("last_line") > line)
-    has_own = bool(later["is_end"].any()) or bool((beats["line"] > line).any())
+    has_own = bool(later["is_end"].any()) or bool((points["line"] > line).any())
     return bool(later["is_bad_end"].any()) and not has_own
 
 
-def _is_launch(line: int, ends: pl.DataFrame, beats: pl.DataFrame, has_peers: bool) -> bool:
+def _is_launch(line: int, ends: pl.DataFrame, points: pl.DataFrame, has_peers: bool) -> bool:
     """Whether a launch begins at ``line``, and no round of a loop: the counter falls back there, or
     an error came after the last step before it. A restart of a job of several machines must reach
     training again: else it only shows what ended the job.
     """
     is_before = pl.col("line") < line
-    before, after = beats.filter(is_before), beats.filter(~is_before)
+    before, after = points.filter(is_before), points.filter(~is_before)
     if after.is_empty() and has_peers:
         return False
     if before.height and after.height and after["n"][0] < before["n"][-1]:
@@ -140,7 +142,7 @@ def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
     is_last = pl.col("last_line") == pl.col("last_line").max().over("file")
     is_first = ~is_last & (pl.col("before") < THRESHOLDS.again) & (pl.col("after") >= THRESHOLDS.fresh)
     over = shown.filter(is_first | (pl.col("is_command") & (pl.col("after") >= THRESHOLDS.again)))
-    written = catalogue.cells.group_by("event").agg(files=pl.col("file").n_unique())
+    written = catalogue.occurrences.group_by("event").agg(files=pl.col("file").n_unique())
     over = over.group_by("event").len("over").join(written, on="event")
     return set(over.filter(pl.col("over") == pl.col("files"))["event"].to_list())
 
@@ -148,15 +150,15 @@ def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
 def errors_before_ranks(catalogue: Catalogue) -> set[int]:
     """Exceptions and failed commands that a line of no rank tells, before the ranks of its file
     begin with ordinary lines: what a wrapper says before it starts the ranks did not stop them.
-    O(cells).
+    O(occurrences).
     """
     is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
     is_error = pl.col("is_exception") | (pl.col("signature") == _COMMAND).fill_null(False)
     kinds = catalogue.events.lazy().select("event", is_plain=is_plain, is_error=is_error)
-    places = catalogue.cells.lazy().select("file", "event", "rank", "first_line", "last_line")
-    cells = places.join(kinds, on="event")
-    errors = cells.filter("is_error")
-    of_ranks = cells.filter(pl.col("rank").is_not_null()).join(errors, on="file", how="semi")
+    places = catalogue.occurrences.lazy().select("file", "event", "rank", "first_line", "last_line")
+    occurrences = places.join(kinds, on="event")
+    errors = occurrences.filter("is_error")
+    of_ranks = occurrences.filter(pl.col("rank").is_not_null()).join(errors, on="file", how="semi")
     in_order = pl.col("is_plain").sort_by("first_line", "event")
     begun = of_ranks.group_by("file").agg(
         begins=pl.col("first_line").min(), is_calm=in_order.head(THRESHOLDS.calm).all()
@@ -172,8 +174,10 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     """The events of each file of one process, with their kinds: which end a process, which are
     ordinary lines.
     """
-    events, cells = catalogue.events, catalogue.cells
-    by_file = cells.group_by("file").agg(ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique())
+    events, occurrences = catalogue.events, catalogue.occurrences
+    by_file = occurrences.group_by("file").agg(
+        ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique()
+    )
     alone = by_file.filter((pl.col("ranks") <= 1) & (pl.col("nodes") <= 1))["file"]
     is_root = (pl.col("role") == Role.ROOT) | ((pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE))
     is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
@@ -185,7 +189,7 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
         is_command=(pl.col("signature") == _COMMAND).fill_null(False),
     )
     return (
-        cells.filter(pl.col("file").is_in(alone.implode()))
+        occurrences.filter(pl.col("file").is_in(alone.implode()))
         .group_by("file", "event")
         .agg(pl.col("first_line").min(), pl.col("last_line").max(), pl.col("n").sum())
         .join(kinds, on="event")

@@ -84,7 +84,7 @@ class Lifecycles:
 
 
 def find_lifecycles(facts: FailureFacts) -> Lifecycles:
-    """The ends that the lines of this attempt tell. O(cells)."""
+    """The ends that the lines of this attempt tell. O(occurrences)."""
     events = facts.events.with_columns(at=event_starts(facts.catalogue))
     is_new = (pl.col("jobs_with_it") == 0) & ~facts.is_survived
     is_order = is_stop(facts) & is_new
@@ -95,11 +95,12 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
     told = events.with_columns(end=end.when(is_well).then(pl.lit(End.WELL))).drop_nulls("end")
     is_failed = (pl.col("end") == End.BADLY) & facts.catalogue.says(_FAILED_CODE)
     kinds = told.select("event", "end", is_failed=is_failed)
-    cells = facts.catalogue.cells.join(kinds, on="event")
-    last = _last_of_writers(cells)
+    occurrences = facts.catalogue.occurrences.join(kinds, on="event")
+    last = _last_of_writers(occurrences)
+    not_stopped = occurrences.filter(pl.col("end") != End.STOPPED)
     return Lifecycles(
         rows=last.select("file", "source", "node", "rank", "end", "event"),
-        has_failed_code=bool(_last_of_writers(cells.filter(pl.col("end") != End.STOPPED))["is_failed"].any()),
+        has_failed_code=bool(_last_of_writers(not_stopped)["is_failed"].any()),
         well=tuple(told.filter(pl.col("end") == End.WELL)["event"]),
         stopped_at=_first_after_progress(facts, told.filter(pl.col("end") == End.STOPPED)),
         failed_at=_first_after_progress(facts, told.filter(pl.col("end") == End.BADLY)),
@@ -108,17 +109,17 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
 
 
 def _restarts(facts: FailureFacts, bad: pl.DataFrame) -> tuple[Restart, ...]:
-    """Where a writer's counter falls back and a bad end is told between the two lines. O(beats +
+    """Where a writer's counter falls back and a bad end is told between the two lines. O(points +
     bad ends).
     """
-    written = facts.progress.beats.sort("file", "line").with_columns(
+    written = facts.progress.points.sort("file", "line").with_columns(
         pl.col("n", "line", "at").shift().over("file", "source").name.suffix("_before")
     )
     falls = written.filter(pl.col("n") < pl.col("n_before")).head(LIMITS.restarts)
     if falls.is_empty():
         return ()
-    cells = facts.catalogue.cells.join(bad.select("event"), on="event", how="semi")
-    told = cells.unpivot(["first_line", "last_line"], index="file", value_name="bad_line")
+    occurrences = facts.catalogue.occurrences.join(bad.select("event"), on="event", how="semi")
+    told = occurrences.unpivot(["first_line", "last_line"], index="file", value_name="bad_line")
     is_between = pl.col("bad_line").is_between(pl.col("line_before"), pl.col("line"), closed="none")
     first = falls.join(told, on="file").filter(is_between).sort("file", "line", "bad_line")
     once = first.unique(["file", "line"], keep="first", maintain_order=True).unique(
@@ -127,9 +128,10 @@ def _restarts(facts: FailureFacts, bad: pl.DataFrame) -> tuple[Restart, ...]:
     return tuple(Restart(*row) for row in once.select("at_before", "n_before", "n").iter_rows())
 
 
-def _last_of_writers(cells: pl.DataFrame) -> pl.DataFrame:
-    """The last cell of each writer."""
-    return cells.sort("last_line", "event").group_by("file", "source", maintain_order=True).last()
+def _last_of_writers(occurrences: pl.DataFrame) -> pl.DataFrame:
+    """The last occurrence of each writer."""
+    ordered = occurrences.sort("last_line", "event")
+    return ordered.group_by("file", "source", maintain_order=True).last()
 
 
 def is_stop(facts: FailureFacts) -> pl.Expr:

@@ -24,20 +24,20 @@ _CHECK: Final = Check("not_finite", "Lines of progress", "", "", 0.0, "node", ()
 
 def lasting_events(facts: Facts) -> frozenset[int]:
     """The events whose lines show a loss that is not a number up to the last line of progress of a
-    file. O(cells).
+    file. O(occurrences).
     """
-    return frozenset(_last_cells(facts)["event"].to_list())
+    return frozenset(_last_occurrences(facts)["event"].to_list())
 
 
 def lost_numbers(facts: Facts) -> tuple[Result, ...]:
     """That the loss was not a number to the end, and from where on; empty if it was one."""
-    cells = _last_cells(facts)
-    first = cells.sort("first_line", "file").head(1)
+    occurrences = _last_occurrences(facts)
+    first = occurrences.sort("first_line", "file").head(1)
     if first.is_empty():
         return ()
     file, line = int(first["file"][0]), int(first["first_line"][0])
-    beats = facts.progress.beats
-    begun = beats.filter((pl.col("file") == file) & (pl.col("line") == line))["n"]
+    points = facts.progress.points
+    begun = points.filter((pl.col("file") == file) & (pl.col("line") == line))["n"]
     since = f" from iteration {begun[0]:,} on" if len(begun) else ""
     says = f"the loss was not finite (NaN or infinite){since}, to the last iteration shown"
     odds = THRESHOLDS.odds
@@ -46,11 +46,11 @@ def lost_numbers(facts: Facts) -> tuple[Result, ...]:
     return (Result(_CHECK, outcome, facts.table.files[file], line, "", iteration=iteration),)
 
 
-def _last_cells(facts: Facts) -> pl.DataFrame:
-    """The cells of such lines that hold the last line of progress of their file."""
+def _last_occurrences(facts: Facts) -> pl.DataFrame:
+    """The occurrences of such lines that hold the last line of progress of their file."""
     shows_it = facts.catalogue.events.filter(pl.col("signature") == _SIGNATURE).select("event")
-    cells = facts.catalogue.cells.join(shows_it, on="event", how="semi")
-    last = facts.progress.beats.group_by("file").agg(beat=pl.col("line").max())
-    joined = cells.join(last, on="file", how="inner")
-    is_last = pl.col("last_line") >= pl.col("beat")
+    occurrences = facts.catalogue.occurrences.join(shows_it, on="event", how="semi")
+    last = facts.progress.points.group_by("file").agg(point=pl.col("line").max())
+    joined = occurrences.join(last, on="file", how="inner")
+    is_last = pl.col("last_line") >= pl.col("point")
     return joined.filter(is_last & (pl.col("n") >= THRESHOLDS.lines))

@@ -149,40 +149,41 @@ def _is_going_on(facts: FailureFacts) -> bool:
     """Whether the last progress is so near to the end of the evidence that the job may still run,
     and nobody says that it has ended.
     """
-    beat_at, last_at = facts.pace.last_at, facts.last_at
+    point_at, last_at = facts.pace.last_at, facts.last_at
     if facts.inventory is not None and facts.inventory.ended_at is not None:
         return False
-    if beat_at is None or last_at is None:
+    if point_at is None or last_at is None:
         return _runs_to_the_last_line(facts)
     now = last_at if facts.as_of is None else facts.as_of * SECOND
-    quiet_s = max(THRESHOLDS.quiet_beats * (facts.pace.usual_s or 0.0), THRESHOLDS.silence_s)
-    return bool((now - beat_at) / SECOND <= quiet_s)
+    quiet_s = max(THRESHOLDS.quiet_intervals * (facts.pace.usual_s or 0.0), THRESHOLDS.silence_s)
+    return bool((now - point_at) / SECOND <= quiet_s)
 
 
 def _runs_to_the_last_line(facts: FailureFacts) -> bool:
     """The same in a job without times: the last progress is as near to the end of its file as lines
     of progress are to each other.
     """
-    beats = facts.progress.beats if facts.progress is not None else None
-    if beats is None or beats.is_empty() or beats["at"].drop_nulls().len():
+    points = facts.progress.points if facts.progress is not None else None
+    if points is None or points.is_empty() or points["at"].drop_nulls().len():
         return False
-    by_file = beats.group_by("file").agg(pl.len(), pl.col("line").sort())
+    by_file = points.group_by("file").agg(pl.len(), pl.col("line").sort())
     file, _, lines = by_file.sort("len", "file", descending=[True, False]).row(0)
     apart = float(pl.Series(lines).diff().median() or 1)  # type: ignore[arg-type]
     height = int(facts.table.spans.filter(pl.col("file") == file)["lines"].sum())
-    return bool(height - lines[-1] <= THRESHOLDS.quiet_beats * apart)
+    return bool(height - lines[-1] <= THRESHOLDS.quiet_intervals * apart)
 
 
 def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) -> list[int]:
     """Without the messages that a launcher prints as it ends a job of which a worker has failed: in
-    their file, the worker's end is told before. O(cells).
+    their file, the worker's end is told before. O(occurrences).
     """
     is_end = (pl.col("role") == Role.TEARDOWN) & catalogue.says(WORKER_ENDED)
     ends = bad.filter(is_end & ~pl.col("is_told_to_stop"))["event"]
-    cells = catalogue.cells.select("file", "masked", "event", "first_line")
-    ended = cells.filter(pl.col("event").is_in(ends.implode())).group_by("file").agg(since=pl.col("first_line").min())
-    cancel_cells = cells.filter(pl.col("masked").is_in(pl.Series(cancelled, dtype=pl.UInt64).implode()))
-    own = cancel_cells.join(ended, on="file", how="left").filter(
+    occurrences = catalogue.occurrences.select("file", "masked", "event", "first_line")
+    end_lines = occurrences.filter(pl.col("event").is_in(ends.implode()))
+    ended = end_lines.group_by("file").agg(since=pl.col("first_line").min())
+    cancelling = occurrences.filter(pl.col("masked").is_in(pl.Series(cancelled, dtype=pl.UInt64).implode()))
+    own = cancelling.join(ended, on="file", how="left").filter(
         pl.col("since").is_null() | (pl.col("first_line") <= pl.col("since"))
     )
     stays = set(own["masked"].to_list())
@@ -197,8 +198,10 @@ def _outweighs_success(catalogue: Catalogue, lead: EventRow, success: list[int])
     """
     if lead.signature is None or lead.own_role != Role.ROOT:
         return False
-    words = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(success, dtype=pl.UInt64).implode()))
-    lead_cells = catalogue.cells.filter(pl.col("event") == lead.event)
-    both = lead_cells.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
+    words = catalogue.occurrences.filter(pl.col("masked").is_in(pl.Series(success, dtype=pl.UInt64).implode()))
+    lead_occurrences = catalogue.occurrences.filter(pl.col("event") == lead.event)
+    both = lead_occurrences.join(
+        words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner"
+    )
     is_later = bool((both["first_line"] > both["said_line"]).any())
     return is_later and lead.event not in temporal.exceptions_below(catalogue, temporal.IN_THREAD)

@@ -74,10 +74,10 @@ def find_moment(case: Case, mechanism: str = "", category: str = "") -> Moment:
 
 def _silence_s(case: Case, ended_at: int | None) -> float | None:
     """Seconds from the last progress to the end."""
-    beat_at = case.pace.last_at
-    if ended_at is None or beat_at is None:
+    point_at = case.pace.last_at
+    if ended_at is None or point_at is None:
         return None
-    return (ended_at - beat_at) / SECOND
+    return (ended_at - point_at) / SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +163,18 @@ def _find_end(case: Case) -> _End:
         pl.col("novelty") >= THRESHOLDS.novel,
         ~case.is_survived,
     )
-    beat_at = case.pace.last_at
+    point_at = case.pace.last_at
     dated = every.drop_nulls("first_at")
-    if beat_at is not None:
-        dated = dated.filter((pl.col("first_at") >= beat_at) | _may_be_as_late_as(beat_at))
+    if point_at is not None:
+        dated = dated.filter((pl.col("first_at") >= point_at) | _may_be_as_late_as(point_at))
     first = _first_time(dated)
     first_events = _events_of_end(dated, first)
-    if beat_at is None:
+    if point_at is None:
         # workers without any times: their lines may be as old as those of a launcher with times
         first_events = pl.concat([first_events, every.filter(pl.col("first_at").is_null())])
     if first_events.filter(case.catalogue.says(_WAIT_ENDS)).is_empty():
         return _End(first)
-    return _End(None if first is None else max(first, beat_at or 0), is_wait=True)
+    return _End(None if first is None else max(first, point_at or 0), is_wait=True)
 
 
 def _first_time(dated: pl.DataFrame) -> int | None:
@@ -294,11 +294,11 @@ def _last_mark(case: Case, text: RootText) -> str | None:
     is_before = pl.col("line") < text.line
     marked = case.table.rows(case.marks["masked"].to_list(), files=[text.file]).filter(is_before)
     marks = marked.join(case.marks, on="masked").sort("line")
-    beats = case.progress.beats.filter(pl.col("file") == text.file, is_before)
-    last_beat = int(beats["line"].max() or 0)  # type: ignore[arg-type]
-    if marks.filter(pl.col("line") > last_beat).height:
-        return _stage_of_mark(marks, has_progress=last_beat > 0)
-    if last_beat:
+    points = case.progress.points.filter(pl.col("file") == text.file, is_before)
+    last_point = int(points["line"].max() or 0)  # type: ignore[arg-type]
+    if marks.filter(pl.col("line") > last_point).height:
+        return _stage_of_mark(marks, has_progress=last_point > 0)
+    if last_point:
         return "training"
     return _stage_at(case, case.roots.t0 if text.at is None else text.at)
 

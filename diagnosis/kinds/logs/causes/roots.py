@@ -104,14 +104,14 @@ def choose(
 
 def first_of_rule(catalogue: Catalogue, ranked: Sequence[EventRow], lead: EventRow) -> EventRow:
     """Of the wordings by which one file tells what the leader's rule knows, the first: the others
-    repeat it. A weak rule knows only a form, which different errors share. O(cells).
+    repeat it. A weak rule knows only a form, which different errors share. O(occurrences).
     """
     wordings = [row for row in ranked if row.signature == lead.signature]
     equals = [row for row in wordings if row.weight >= lead.weight]
     is_known_well = lead.signature is not None and lead.strength != Strength.WEAK
     if len(equals) < 2 or not is_known_well:
         return lead
-    files = catalogue.cells.filter(pl.col("event").is_in([row.event for row in equals]))["file"]
+    files = catalogue.occurrences.filter(pl.col("event").is_in([row.event for row in equals]))["file"]
     return min(equals, key=lambda row: row.first_line) if files.n_unique() == 1 else lead
 
 
@@ -233,7 +233,7 @@ def _nodes_of_events(
     """
     elsewhere = catalogue.events.filter(catalogue.says(ENDED_ON.pattern))["event"]
     rows = (
-        catalogue.cells.filter(pl.col("event").is_in(events) & ~pl.col("event").is_in(elsewhere.implode()))
+        catalogue.occurrences.filter(pl.col("event").is_in(events) & ~pl.col("event").is_in(elsewhere.implode()))
         .drop_nulls("node")
         .group_by("event")
         .agg(pl.col("node").unique())

@@ -33,34 +33,34 @@ def recovered_events(facts: Facts) -> pl.Series:
     upper bound.
     """
     catalogue = facts.catalogue
-    if facts.progress.beats.is_empty():
+    if facts.progress.points.is_empty():
         return _went_on_preparing(catalogue, facts.marks)
-    times = facts.pace.beats["at"].drop_nulls().sort()
+    times = facts.pace.points["at"].drop_nulls().sort()
     # a tried import, a repeated connection: every writer of it made progress later. Without any times the order of
     # lines in the file that shows progress holds for its other writers, too
     writer = ("file", "source") if times.len() else ("file",)
-    written = facts.progress.beats.sort("file", "line").group_by(writer)
-    edges = written.agg(edge=pl.col("line").tail(THRESHOLDS.survived_beats).min(), beats=pl.len())
-    is_over = writers_went_on(catalogue, edges.filter(pl.col("beats") >= THRESHOLDS.survived_beats), writer)
-    if times.len() <= THRESHOLDS.survived_beats:
+    written = facts.progress.points.sort("file", "line").group_by(writer)
+    edges = written.agg(edge=pl.col("line").tail(THRESHOLDS.survived_points).min(), points=pl.len())
+    is_over = writers_went_on(catalogue, edges.filter(pl.col("points") >= THRESHOLDS.survived_points), writer)
+    if times.len() <= THRESHOLDS.survived_points:
         return is_over
-    edge = int(times[-THRESHOLDS.survived_beats])
+    edge = int(times[-THRESHOLDS.survived_points])
     return is_over | (catalogue.events["until_at"] < edge).fill_null(False)
 
 
 def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[str] = ("file", "source")) -> pl.Series:
     """For each event whether all writers of it wrote on: their ``edges`` (the line ``edge`` of a
-    ``writer``) come after its last line. By the order of lines, without clocks. O(cells).
+    ``writer``) come after its last line. By the order of lines, without clocks. O(occurrences).
     """
-    writer_cells = catalogue.cells.lazy().join(edges.lazy(), on=list(writer), how="left")
+    writer_occurrences = catalogue.occurrences.lazy().join(edges.lazy(), on=list(writer), how="left")
     is_over = (pl.col("last_line") < pl.col("edge")).fill_null(False).all()
-    done = writer_cells.group_by("event").agg(is_over=is_over).collect()
+    done = writer_occurrences.group_by("event").agg(is_over=is_over).collect()
     return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
 
 
-def _last_lines(cells: pl.DataFrame) -> pl.DataFrame:
+def _last_lines(occurrences: pl.DataFrame) -> pl.DataFrame:
     """The last of these lines of each writer, as ``edge``."""
-    return cells.group_by("file", "source").agg(edge=pl.col("last_line").max())
+    return occurrences.group_by("file", "source").agg(edge=pl.col("last_line").max())
 
 
 def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
@@ -70,7 +70,7 @@ def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
     launch or a rendezvous may belong to the next run, a save may be the last step of a failing one.
     """
     steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
-    marked, events = catalogue.cells.join(steps, on="masked", how="semi"), catalogue.events
+    marked, events = catalogue.occurrences.join(steps, on="masked", how="semi"), catalogue.events
     later, latest = _last_lines(marked), marked.filter("is_stamped")["first_at"].max()
     by_file = writers_went_on(catalogue, later.group_by("file").agg(pl.col("edge").max()), ("file",))
     by_file |= events.select((pl.col("until_at") < pl.lit(latest, pl.Int64)).fill_null(False)).to_series()
@@ -81,15 +81,15 @@ def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
 
 def wrote_on(catalogue: Catalogue) -> set[int]:
     """Errors without a rule after which each of their writers printed several new ordinary
-    messages. O(cells).
+    messages. O(occurrences).
     """
     events = catalogue.events
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
-    fresh = catalogue.cells.filter(pl.col("event").is_in(events.filter(is_plain)["event"].implode()))
+    fresh = catalogue.occurrences.filter(pl.col("event").is_in(events.filter(is_plain)["event"].implode()))
     edges = fresh.group_by("file", "source").agg(
-        edge=pl.col("first_line").top_k(THRESHOLDS.survived_beats).min(), n=pl.len()
+        edge=pl.col("first_line").top_k(THRESHOLDS.survived_points).min(), n=pl.len()
     )
-    is_over = writers_went_on(catalogue, edges.filter(pl.col("n") >= THRESHOLDS.survived_beats))
+    is_over = writers_went_on(catalogue, edges.filter(pl.col("n") >= THRESHOLDS.survived_points))
     return set(events.filter(is_over & pl.col("role").is_null() & ~pl.col("is_exception"))["event"].to_list())
 
 
@@ -97,7 +97,7 @@ def caught_errors(catalogue: Catalogue) -> set[int]:
     """Errors that their program says it handled. It printed an exception as a warning, with the
     level on the line itself; or its file goes on with several new ordinary lines after a warning,
     after a message of what it does instead, or after an exception that it logged as a record.
-    O(cells).
+    O(occurrences).
     """
     is_warning = pl.col("level").is_between(Level.DEBUG, Level.WARNING) & ~pl.col("is_system")
     is_warned_exception = is_warning & pl.col("is_exception") & pl.col("is_stamped")
@@ -111,59 +111,59 @@ def caught_errors(catalogue: Catalogue) -> set[int]:
 
 def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
     """For each event whether its file has several ordinary lines after its last line: new ones, or
-    those of work that went on before the first exception, too. O(cells).
+    those of work that went on before the first exception, too. O(occurrences).
     """
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     is_bad = pl.col("is_structure") | pl.col("is_ill") | catalogue.says(EXIT_NOTICE)
     is_work = is_plain & ~is_bad & (pl.col("template") != "")
-    places = catalogue.cells.lazy().select("file", "event", "first_line", "last_line", "n")
+    places = catalogue.occurrences.lazy().select("file", "event", "first_line", "last_line", "n")
     plain = places.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode())).collect()
     lines = plain.select("file", "first_line", "n").sort("file", "first_line", descending=[False, True])
     after = lines.with_columns(after=pl.col("n").cum_sum().over("file"))
-    edges = after.filter(pl.col("after") >= THRESHOLDS.survived_beats)
+    edges = after.filter(pl.col("after") >= THRESHOLDS.survived_points)
     edge = edges.group_by("file").agg(edge=pl.col("first_line").max())
-    raised = catalogue.cells.filter(pl.col("event").is_in(events.filter("is_exception")["event"].implode()))
+    raised = catalogue.occurrences.filter(pl.col("event").is_in(events.filter("is_exception")["event"].implode()))
     raised_lines = raised.group_by("file").agg(raised_line=pl.col("first_line").min())
     steady = _steady_edges(plain.join(raised_lines, on="file").filter(pl.col("first_line") < pl.col("raised_line")))
     return writers_went_on(catalogue, edge, ("file",)) | writers_went_on(catalogue, steady, ("file",))
 
 
-def _steady_edges(cells: pl.DataFrame) -> pl.DataFrame:
+def _steady_edges(occurrences: pl.DataFrame) -> pl.DataFrame:
     """For each file the line from which on one of these messages is printed several times more, by
     its mean distance.
     """
-    repeated = cells.filter(pl.col("n") >= 2 * THRESHOLDS.survived_beats)
+    repeated = occurrences.filter(pl.col("n") >= 2 * THRESHOLDS.survived_points)
     apart = (pl.col("last_line") - pl.col("first_line")) / (pl.col("n") - 1)
-    edge = pl.col("last_line") - (THRESHOLDS.survived_beats - 1) * apart
+    edge = pl.col("last_line") - (THRESHOLDS.survived_points - 1) * apart
     return repeated.group_by("file").agg(edge=edge.max())
 
 
 def _logged_exceptions(catalogue: Catalogue) -> list[int]:
     """Exceptions that a program logged: each states its own time and level, or all their tracebacks
-    begin in a record with a time and a level. O(cells).
+    begin in a record with a time and a level. O(occurrences).
     """
-    events, cells = catalogue.events, catalogue.cells
+    events, occurrences = catalogue.events, catalogue.occurrences
     is_record = pl.col("is_stamped") & (pl.col("level") > Level.NONE)
     is_head = (pl.col("signature") == TRACEBACK) & is_record
-    heads = cells.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
+    heads = occurrences.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
     records = events.filter(pl.col("is_exception") & is_record)["event"].to_list()
     if heads.is_empty():
         return records
     raised = events.filter(pl.col("is_exception") & ~pl.col("is_stamped"))["event"]
     first = heads.group_by("file", "source").agg(head=pl.col("first_line").min(), heads=pl.col("n").sum())
-    own = cells.filter(pl.col("event").is_in(raised.implode())).join(first, on=["file", "source"], how="left")
+    own = occurrences.filter(pl.col("event").is_in(raised.implode())).join(first, on=["file", "source"], how="left")
     is_behind = (pl.col("head") < pl.col("first_line")) & (pl.col("n") <= pl.col("heads"))
     logged = own.group_by("event").agg(is_so=is_behind.fill_null(False).all())
     return [*logged.filter("is_so")["event"], *records]
 
 
 def exceptions_below(catalogue: Catalogue, head: str) -> set[int]:
-    """Exceptions all of whose tracebacks stand below a line with these words. O(cells)."""
-    events, cells = catalogue.events, catalogue.cells
+    """Exceptions all of whose tracebacks stand below a line with these words. O(occurrences)."""
+    events, occurrences = catalogue.events, catalogue.occurrences
     is_head = pl.col("example").str.contains(head, literal=True) & ~pl.col("is_exception")
-    heads = cells.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
+    heads = occurrences.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
     raised = events.filter("is_exception")["event"]
-    own = cells.filter(pl.col("event").is_in(raised.implode()))
+    own = occurrences.filter(pl.col("event").is_in(raised.implode()))
     if heads.is_empty() or own.is_empty():
         return set()
     said = heads.group_by("file", "source").agg(
@@ -185,13 +185,13 @@ def _is_below(line: str, head: str) -> pl.Expr:
 
 
 def told_above_the_output(catalogue: Catalogue) -> set[int]:
-    """Events of a report of the job's end that stands above the output of the job. O(cells)."""
+    """Events of a report of the job's end that stands above the output of the job. O(occurrences)."""
     follows = catalogue.events.filter(pl.col("example").str.contains(OUTPUT_FOLLOWS))["event"]
     if follows.is_empty():
         return set()
     is_end = pl.col("event").is_in(follows.implode())
-    ends = catalogue.cells.filter(is_end).select("file", until="first_line")
-    above = catalogue.cells.join(ends, on="file").filter(pl.col("last_line") < pl.col("until"))
+    ends = catalogue.occurrences.filter(is_end).select("file", until="first_line")
+    above = catalogue.occurrences.join(ends, on="file").filter(pl.col("last_line") < pl.col("until"))
     return set(above["event"].to_list())
 
 
@@ -205,7 +205,7 @@ def withdrawn_complaints(facts: Facts) -> set[int]:
     for rule in facts.rules.signatures:
         if rule.ends and rule.id in said:
             ends = events.filter(pl.col("signature") == rule.id)["event"]
-            back = _last_lines(catalogue.cells.filter(pl.col("event").is_in(ends.implode())))
+            back = _last_lines(catalogue.occurrences.filter(pl.col("event").is_in(ends.implode())))
             is_over = writers_went_on(catalogue, back) & events["signature"].is_in(rule.ends)
             found |= set(events.filter(is_over)["event"].to_list())
     return found
@@ -215,15 +215,15 @@ def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
     """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and
     progress.
     """
-    marked = facts.catalogue.cells.join(facts.marks, on="masked").drop_nulls("first_at")
+    marked = facts.catalogue.occurrences.join(facts.marks, on="masked").drop_nulls("first_at")
     rows = list(marked.select("first_at", "stage", "is_end").iter_rows())
-    beats = facts.pace.beats["at"].drop_nulls().sort()
-    if beats.len():
+    points = facts.pace.points["at"].drop_nulls().sort()
+    if points.len():
         # training goes on with the first progress after an interruption
         marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
-        after = beats.search_sorted(marks_at, side="right").to_list()
-        going_on = {0, *after} - {beats.len()}
-        rows += [(int(beats[place]), "training", False) for place in going_on]
+        after = points.search_sorted(marks_at, side="right").to_list()
+        going_on = {0, *after} - {points.len()}
+        rows += [(int(points[place]), "training", False) for place in going_on]
     begun: list[tuple[str, int]] = []
     trained = False
     for at, stage, is_end in sorted(rows):

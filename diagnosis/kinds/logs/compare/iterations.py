@@ -1,9 +1,10 @@
 """Compares each iteration with the ten before it and finds iterations with other messages (L4, section 3.4).
 
-The lines between two beats of the counter are one iteration's messages. Their counts are compared with those of each of
-the ten iterations before: new, missing and repeated messages differ. The order does not count, because several writers
-share a file. An iteration is odd beyond three sigma of its predecessors' distances, with a floor, because a constant
-history has no spread. The first ten are not scored.
+The lines between two points of the counter are one iteration's messages. Their counts are compared
+with those of each of the ten iterations before: new, missing and repeated messages differ. The
+order does not count, because several writers share a file. An iteration is odd beyond three sigma
+of its predecessors' distances, with a floor, because a constant history has no spread. The first
+ten are not scored.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
-from diagnosis.kinds.logs.rows.cells import MAX_LINES
+from diagnosis.kinds.logs.rows.occurrences import MAX_LINES
 
 THRESHOLDS: Final = thresholds.of("iterations")
 
@@ -51,18 +52,18 @@ def score_iterations(counts: Sequence[tuple[int, Counter[int]]]) -> list[tuple[i
 
 
 def _counts(case: Case) -> list[tuple[int, Counter[int]]]:
-    """(iteration, lines of each of its messages) of the file with most beats."""
-    beats = case.progress.beats
-    if beats.is_empty():
+    """(iteration, lines of each of its messages) of the file with most points."""
+    points = case.progress.points
+    if points.is_empty():
         return []
-    busiest = beats.group_by("file").len().sort("len", "file", descending=[True, False])["file"][0]
-    own_beats = (
-        beats.filter(pl.col("file") == busiest)
+    busiest = points.group_by("file").len().sort("len", "file", descending=[True, False])["file"][0]
+    own_points = (
+        points.filter(pl.col("file") == busiest)
         .unique("n", keep="first")
         .sort("line")
         .tail(THRESHOLDS.last + THRESHOLDS.window)
     )
-    edges = own_beats.filter(pl.col("line") + MAX_LINES > pl.col("line").max()).select("n", "line").rows()
+    edges = own_points.filter(pl.col("line") + MAX_LINES > pl.col("line").max()).select("n", "line").rows()
     if len(edges) <= THRESHOLDS.window:
         return []
     first = edges[0][1]

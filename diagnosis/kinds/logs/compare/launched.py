@@ -65,7 +65,7 @@ def _lines(case: Case, messages: pl.DataFrame, of_writer: int) -> list[_Line]:
     """The last lines of these messages of each writer: text, path and number."""
     masked = messages["masked"].to_list()
     found: list[_Line] = []
-    files = case.catalogue.cells.filter(pl.col("masked").is_in(masked))["file"].unique().sort()
+    files = case.catalogue.occurrences.filter(pl.col("masked").is_in(masked))["file"].unique().sort()
     for file in files.head(LIMITS.files).to_list():
         rows = case.table.rows([])
         for more in case.table.slabs(masked, files=[file]):

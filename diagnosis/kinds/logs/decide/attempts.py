@@ -170,10 +170,10 @@ def _restarted(case: Case, whole: Attempt) -> tuple[Attempt, ...]:
 
 def _launch(case: Case, number: int) -> Attempt:
     """One launch, with its first and last iteration, if its logs count them."""
-    beats = case.progress.beats if case.progress.kind == "iteration" else case.progress.beats.clear()
-    first: int | None = beats["n"].min()  # type: ignore[assignment]
-    last = case.progress.last if beats.height else None
-    begun: int | None = case.catalogue.cells["first_at"].min()  # type: ignore[assignment]
+    points = case.progress.points if case.progress.kind == "iteration" else case.progress.points.clear()
+    first: int | None = points["n"].min()  # type: ignore[assignment]
+    last = case.progress.last if points.height else None
+    begun: int | None = case.catalogue.occurrences["first_at"].min()  # type: ignore[assignment]
     t0 = None if begun is None else begun / SECOND
     t1 = None if case.last_at is None else case.last_at / SECOND
     return Attempt(number, t0, t1, case.ending.outcome, first, last)

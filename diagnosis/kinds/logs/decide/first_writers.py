@@ -15,8 +15,8 @@ LIMITS: Final = thresholds.limits("verdict")
 def first_lines(case: Case, own: pl.DataFrame) -> pl.DataFrame:
     """The first line of an event on each of its first nodes, by time; no rows unless two nodes state times.
 
-    ``own``: the event's cells, with ``node``, ``is_stamped`` and ``stated_at`` (ns). Reads the positions of at most
-    ``LIMITS.root_lines`` lines, in the files of these nodes alone.
+    ``own``: the event's occurrences, with ``node``, ``is_stamped`` and ``stated_at`` (ns). Reads the
+    positions of at most ``LIMITS.root_lines`` lines, in the files of these nodes alone.
     """
     stamped = own.filter("is_stamped").drop_nulls(["node", "stated_at"])
     by_time = stamped.sort("stated_at", "node", maintain_order=True)

@@ -72,8 +72,8 @@ def list_events(case: Case, roots: Sequence[int], roles: dict[int, str], accused
     cause_nodes = set(case.roots.nodes)
     if not cause_nodes and not case.roots.is_wide:
         cause_nodes = accused
-    cells = dating.cells_with_times(case.catalogue, case.pace, roles)
-    return _without_repeats([_event(case, row, roles[row.event], cause_nodes, cells) for row in rows])
+    occurrences = dating.occurrences_with_times(case.catalogue, case.pace, roles)
+    return _without_repeats([_event(case, row, roles[row.event], cause_nodes, occurrences) for row in rows])
 
 
 def _is_frame(row: EventRow) -> bool:
@@ -95,8 +95,8 @@ def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
     return list(kept.values())
 
 
-def _event(case: Case, row: EventRow, role: str, cause_nodes: set[str], cells: pl.DataFrame) -> LogEvent:
-    own = cells.filter(pl.col("event") == row.event)
+def _event(case: Case, row: EventRow, role: str, cause_nodes: set[str], occurrences: pl.DataFrame) -> LogEvent:
+    own = occurrences.filter(pl.col("event") == row.event)
     names = sorted(own["node"].drop_nulls().unique().to_list())
     first_at: int | None = own["stated_at"].min()  # type: ignore[assignment]
     lines = (

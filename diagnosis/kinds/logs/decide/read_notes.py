@@ -29,13 +29,13 @@ class _Read(NamedTuple):
 
 
 def read_notes(case: Case, facts: Mapping[str, int]) -> dict[str, str]:
-    """By the path of each log. ``facts``: how many of the set-up each states. O(cells)."""
+    """By the path of each log. ``facts``: how many of the set-up each states. O(occurrences)."""
     known = case.catalogue.events.filter(pl.col("signature").is_not_null())["event"]
     own = pl.col("n")
     # of a file with reports, their lines are blank to the log
     blank = case.table.messages.filter(pl.col("text").str.strip_chars() == "")["masked"]
     rows = (
-        case.catalogue.cells.filter(~pl.col("masked").is_in(blank.to_list()))
+        case.catalogue.occurrences.filter(~pl.col("masked").is_in(blank.to_list()))
         .group_by("file")
         .agg(
             lines=own.sum(),
@@ -64,7 +64,7 @@ def _setup(facts: int) -> Iterator[str]:
 
 def _steps(case: Case) -> dict[int, str]:
     """By the number of each file, the first and last iteration that it counts."""
-    ends = case.progress.beats.group_by("file").agg(first=pl.col("n").min(), last=pl.col("n").max())
+    ends = case.progress.points.group_by("file").agg(first=pl.col("n").min(), last=pl.col("n").max())
     kind = case.progress.kind
     return {
         file: f"{kind} {last:,}" if first == last else f"{kind}s {first:,} to {last:,}"

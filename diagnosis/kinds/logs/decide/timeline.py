@@ -33,7 +33,7 @@ def build_timeline(
     Ranked nodes get a lane first.
     """
     spans = temporal.stage_spans(case)
-    times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
+    times = case.catalogue.occurrences.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
     nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: LIMITS.lanes]
     return Timeline(
         begin=_seconds(times[0]),
@@ -48,16 +48,17 @@ def build_timeline(
 def _lanes(
     case: Case, nodes: Sequence[str], roles: dict[int, str], spans: list[tuple[str, int, int]]
 ) -> list[NodeLane]:
-    """One lane a node, from one pass over the cells."""
-    cells = dating.cells_with_times(case.catalogue, case.pace, roles).drop_nulls("node")
+    """One lane a node, from one pass over the occurrences."""
+    occurrences = dating.occurrences_with_times(case.catalogue, case.pace, roles).drop_nulls("node")
     names = dict(case.events.select("event", "template").iter_rows())
     roots = [event for event, role in roles.items() if role == Role.ROOT]
-    steps = cells.filter(pl.col("masked").is_in(case.progress.beats["masked"].unique().implode())).group_by("node")
+    counting = case.progress.points["masked"].unique().implode()
+    steps = occurrences.filter(pl.col("masked").is_in(counting)).group_by("node")
     stepped = dict(steps.agg(pl.col("last_at").max()).iter_rows())
-    ends = cells.group_by("node").agg(low=pl.col("first_at").min(), high=pl.col("last_at").max())
+    ends = occurrences.group_by("node").agg(low=pl.col("first_at").min(), high=pl.col("last_at").max())
     windows = {node: (low, high) for node, low, high in ends.iter_rows()}
     marked = (
-        cells.filter(
+        occurrences.filter(
             pl.col("node").is_in(nodes) & pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN_ROLES])
         )
         .drop_nulls("stated_at")
@@ -95,34 +96,34 @@ def _segments(low: int | None, high: int | None, spans: list[tuple[str, int, int
     return [StageRow(stage, _seconds(begin), _seconds(end)) for stage, begin, end in cut if begin < end]
 
 
-def smooth_beats(beats: pl.DataFrame) -> pl.DataFrame:
-    """``beats`` (``n``, ``at``, ``seconds``) with means over several seconds if stamps are coarser
+def smooth_points(points: pl.DataFrame) -> pl.DataFrame:
+    """``points`` (``n``, ``at``, ``seconds``) with means over several seconds if stamps are coarser
     than iterations: otherwise five steps of 0.2 s would look like four of zero and one of a second.
     O(n log n).
     """
-    known = beats["seconds"].drop_nulls()
-    if not known.len() or (known == 0).sum() < THRESHOLDS.share_of_zeros * known.len() or beats["at"].null_count():
-        return beats
-    at, number = np.maximum.accumulate(beats["at"].to_numpy()), beats["n"].to_numpy()
+    known = points["seconds"].drop_nulls()
+    if not known.len() or (known == 0).sum() < THRESHOLDS.share_of_zeros * known.len() or points["at"].null_count():
+        return points
+    at, number = np.maximum.accumulate(points["at"].to_numpy()), points["n"].to_numpy()
     ticks = np.diff(at)
     if not (ticks > 0).any():
-        return beats
+        return points
     back = np.searchsorted(at, at - THRESHOLDS.ticks * ticks[ticks > 0].min(), "right") - 1
     turns = number - number[back]
     seconds = np.where((back >= 0) & (turns > 0), (at - at[back]) / SECOND / np.maximum(turns, 1), np.nan)
-    return beats.with_columns(seconds=pl.Series(seconds).fill_nan(None))
+    return points.with_columns(seconds=pl.Series(seconds).fill_nan(None))
 
 
 def _iterations(case: Case, odd: dict[int, float]) -> list[IterationRow]:
-    beats = smooth_beats(case.pace.beats)
-    if beats.height > LIMITS.iterations:
+    points = smooth_points(case.pace.points)
+    if points.height > LIMITS.iterations:
         # the failure is at the end: half of the points for the last tenth
         half = LIMITS.iterations // 2
-        cut = beats.height - half
-        beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])
+        cut = points.height - half
+        points = pl.concat([points.head(cut).gather_every(max(1, cut // half)), points.tail(half)])
     return [
         IterationRow(n, _seconds(at), None if s is None else round(s, 4), odd.get(n))
-        for n, at, s in beats.select("n", "at", "seconds").iter_rows()
+        for n, at, s in points.select("n", "at", "seconds").iter_rows()
     ]
 
 

@@ -92,7 +92,7 @@ def _is_without_failure(outcome: str, when: Moment) -> bool:
 
 
 def _progress_files(case: Case) -> frozenset[str]:
-    return frozenset(case.table.files[file] for file in case.progress.beats["file"].unique())
+    return frozenset(case.table.files[file] for file in case.progress.points["file"].unique())
 
 
 def _healthy(case: Case) -> LogDiagnosis:

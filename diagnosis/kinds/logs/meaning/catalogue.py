@@ -85,13 +85,14 @@ def _event_row(values: Iterable[tuple[str, Any]]) -> EventRow:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """``events``: one row an event, see :func:`build`; ``of``: ``masked`` to ``event``; ``cells``: corrected cells
-    with ``event``, ``node``, ``rank``; ``in_part``: the number of messages that were not tried with all rules.
+    """``events``: one row an event, see :func:`build`; ``of``: ``masked`` to ``event``;
+    ``occurrences``: the corrected ones with ``event``, ``node``, ``rank``; ``in_part``: the number
+    of messages that were not tried with all rules.
     """
 
     events: pl.DataFrame
     of: pl.DataFrame
-    cells: pl.DataFrame
+    occurrences: pl.DataFrame
     nodes: tuple[str, ...]
     in_part: int = 0
 
@@ -109,7 +110,7 @@ class Catalogue:
 
     @cached_property
     def _nodes(self) -> dict[int, set[str]]:
-        named = self.cells.select("event", "node").drop_nulls().unique()
+        named = self.occurrences.select("event", "node").drop_nulls().unique()
         found: dict[int, set[str]] = {}
         for event, node in named.iter_rows():
             found.setdefault(event, set()).add(node)
@@ -128,7 +129,7 @@ class Catalogue:
         return self._examples.contains(pl.col("example"), pattern)
 
     def nodes_of(self, events: Collection[int]) -> set[str]:
-        """The nodes that print any of these events. O(cells) once, then O(nodes)."""
+        """The nodes that print any of these events. O(occurrences) once, then O(nodes)."""
         return set(chain.from_iterable(self._nodes.get(event, ()) for event in events))
 
 
@@ -141,7 +142,7 @@ def nameless(table: LogTable) -> pl.DataFrame:
 
 def build(
     table: LogTable,
-    cells: pl.DataFrame,
+    occurrences: pl.DataFrame,
     without_hosts: pl.DataFrame,
     rules: SignatureSet,
     pool: Pool,
@@ -152,7 +153,7 @@ def build(
     Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
     ``level``, ``n``, ``n_nodes``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``,
     ``jobs_with_it``, ``is_ordinary``, ``novelty``, and those of :func:`event_words.with_words`.
-    Cost: O(messages × rules that may match) plus O(cells).
+    Cost: O(messages × rules that may match) plus O(occurrences).
     """
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
     matches = rules.match_counted(without_hosts)
@@ -170,7 +171,9 @@ def build(
         is_system=table.says(SYSTEM),
         is_frame=hay.contains(pl.col("text"), event_words.STRUCTURE),
     )
-    is_named = hay.contains(pl.col("text"), EXCEPTION) | pl.col("masked").is_in(_traceback_ends(joined, cells, hay))
+    is_named = hay.contains(pl.col("text"), EXCEPTION) | pl.col("masked").is_in(
+        _traceback_ends(joined, occurrences, hay)
+    )
     joined = joined.with_columns(is_exception=is_named & ~pl.col("is_frame"))
     keys = (
         joined.select("template", "signature")
@@ -180,7 +183,7 @@ def build(
     )
     joined = joined.join(keys, on=["template", "signature"], how="left", nulls_equal=True, maintain_order="left")
     of = joined.select("masked", "event")
-    placed = cells.join(of, on="masked", maintain_order="left").join(
+    placed = occurrences.join(of, on="masked", maintain_order="left").join(
         table.sources.select("source", "node", "rank"), on="source", how="left", maintain_order="left"
     )
     described = (
@@ -206,12 +209,14 @@ def build(
     return Catalogue(event_words.with_words(events), of, placed, nodes, matches.in_part)
 
 
-def _traceback_ends(messages: pl.DataFrame, cells: pl.DataFrame, hay: Haystack) -> pl.Series:
+def _traceback_ends(messages: pl.DataFrame, occurrences: pl.DataFrame, hay: Haystack) -> pl.Series:
     """Messages that begin with a class and end a traceback, whatever the class is called: ``masked``. At most a line of
     source and its markers are between the last frame and the exception.
     """
-    raised = cells.join(messages.filter(hay.contains(pl.col("text"), RAISED)), on="masked", how="semi")
-    frames = cells.join(messages.filter("is_frame"), on="masked", how="semi").select("file", line="first_line")
+    says_it = messages.filter(hay.contains(pl.col("text"), RAISED))
+    raised = occurrences.join(says_it, on="masked", how="semi")
+    in_frames = occurrences.join(messages.filter("is_frame"), on="masked", how="semi")
+    frames = in_frames.select("file", line="first_line")
     after = pl.concat([frames.with_columns(first_line=pl.col("line") + lines) for lines in (1, 2, 3)])
     return raised.join(after, on=["file", "first_line"], how="semi")["masked"].unique().implode()
 
@@ -248,7 +253,7 @@ def event_starts(catalogue: Catalogue) -> pl.Series:
     expr: pl.Expr = pl.lit(None, pl.Int64)
     if events["is_stamped"].any():
         expr = pl.when("is_stamped").then("first_at")
-    elif catalogue.cells["file"].n_unique() == 1:
+    elif catalogue.occurrences["file"].n_unique() == 1:
         expr = pl.col("first_line").cast(pl.Int64)
     return events.select("event", began=expr)["began"]
 

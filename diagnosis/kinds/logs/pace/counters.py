@@ -104,19 +104,19 @@ class _Column:
 
 
 def find_counters(
-    table: LogTable, read: Lines, not_a_beat: str, spoken: Sequence[int] = ()
+    table: LogTable, read: Lines, not_progress: str, spoken: Sequence[int] = ()
 ) -> tuple[tuple[int, ...], Counted]:
     """The messages with such a counter, and a function that reads it from one of their lines, like
     ``progress.counter``.
 
-    ``read`` gives the text of rows; ``not_a_beat``: what counts something else if it stands before
+    ``read`` gives the text of rows; ``not_progress``: what counts something else if it stands before
     the number; ``spoken``: messages that are left out. Cost: at most ``LIMITS.messages`` ×
     ``LIMITS.lines`` lines read.
     """
     columns: list[_Column] = []
     found: list[int] = []
     for messages in _recurring(table, spoken):
-        column = _counting_column(*_sample(table, messages, read), re.compile(not_a_beat))
+        column = _counting_column(*_sample(table, messages, read), re.compile(not_progress))
         if column is not None:
             found += messages
             columns.append(column)
@@ -177,9 +177,9 @@ def _sample(
     """Some lines of the messages by the writer that prints them most, and their times. A number
     that begins each line is taken for the label of its writer: such lines are those of one writer.
     """
-    own = table.cells.filter(pl.col("masked").is_in(messages))
-    cells = own.group_by("file", "source").agg(pl.col("n").sum())
-    most = cells.sort("n", "file", "source", descending=[True, False, False]).row(0, named=True)
+    own = table.occurrences.filter(pl.col("masked").is_in(messages))
+    occurrences = own.group_by("file", "source").agg(pl.col("n").sum())
+    most = occurrences.sort("n", "file", "source", descending=[True, False, False]).row(0, named=True)
     rows = table.rows(messages, files=[most["file"]], limit=LIMITS.rows)
     if most["n"] > 1:
         rows = rows.filter(pl.col("source") == most["source"])
@@ -190,7 +190,7 @@ def _sample(
 def _counting_column(
     lines: Sequence[str],
     times: Sequence[int | None],
-    not_a_beat: re.Pattern[str],
+    not_progress: re.Pattern[str],
 ) -> _Column | None:
     """The number that counts in these lines, if there is one and another number measures."""
     found = [_numbers(line) for line in lines]
@@ -201,7 +201,7 @@ def _counting_column(
     if not any(map(_is_measure, columns)):
         return None
     growths = [_even_growths(column, times) for column in columns]
-    is_counter = [_may_count(lines[-1], number, not_a_beat) for number in found[-1][:size]]
+    is_counter = [_may_count(lines[-1], number, not_progress) for number in found[-1][:size]]
     allowed = [many if is_so else 0 for many, is_so in zip(growths, is_counter, strict=True)]
     place = allowed.index(max(allowed))
     return _Column(place, _text_before(lines[-1], found[-1], place)) if allowed[place] else None
@@ -218,11 +218,11 @@ def _is_measure(column: Sequence[str]) -> bool:
     return not is_whole and len(set(column)) > 1 and all(map(_FRACTION.fullmatch, column))
 
 
-def _may_count(line: str, number: re.Match[str], not_a_beat: re.Pattern[str]) -> bool:
+def _may_count(line: str, number: re.Match[str], not_progress: re.Pattern[str]) -> bool:
     """Whether the words of a line before a number, and its share, allow it to count steps."""
     before = re.sub(words.MODULE, "", line[: number.start(1)])
     is_sample = "epoch" in before.lower() and _SHARE.match(line, number.end())
-    return not is_sample and not not_a_beat.search(before)
+    return not is_sample and not not_progress.search(before)
 
 
 def _even_growths(column: Sequence[str], times: Sequence[int | None]) -> int:

@@ -17,9 +17,9 @@ _CONSEQUENCE_ROLES = (Role.CASCADE, Role.TEARDOWN)
 _ENDING_ROLES = (Role.ROOT, *_CONSEQUENCE_ROLES)
 
 
-def cells_with_times(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
-    """The cells with ``stated_at`` (ns): ``first_at`` if a line states its time, else the best guess from there to
-    ``until_at``. ``roles``: those of the events in this failure. O(cells).
+def occurrences_with_times(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
+    """The occurrences with ``stated_at`` (ns): ``first_at`` if a line states its time, else the best
+    guess from there to ``until_at``. ``roles``: those of the events in this failure. O(occurrences).
     """
     ends = pl.col("event").is_in([event for event, role in roles.items() if role in _ENDING_ROLES])
     stamped = pl.col("first_at").filter("is_stamped").min().over("event")
@@ -29,7 +29,7 @@ def cells_with_times(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) ->
     last = pl.when(ends).then(pl.lit(pace.last_at, pl.Int64))
     guess = pl.coalesce(stamped, pl.max_horizontal(last, cause))
     placed = pl.max_horizontal("first_at", pl.min_horizontal(guess, "until_at"))
-    return catalogue.cells.with_columns(
+    return catalogue.occurrences.with_columns(
         stated_at=pl.when(pl.col("is_stamped") | pl.col("first_at").is_null() | guess.is_null())
         .then("first_at")
         .otherwise(placed)

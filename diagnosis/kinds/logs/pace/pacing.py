@@ -20,11 +20,12 @@ THRESHOLDS: Final = thresholds.of("pacing")
 
 @dataclass(frozen=True)
 class Pace:
-    """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between printed
-    lines; ``slow_from``: the first iteration of a slowdown that lasts to the end, ``ratio`` its factor; ``phase``:
-    first and last iteration of a passing slowdown, and its factor."""
+    """Progress in time. ``points``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration;
+    ``usual_s`` between printed lines; ``slow_from``: the first iteration of a slowdown that lasts
+    to the end, ``ratio`` its factor; ``phase``: first and last iteration of a passing slowdown, and
+    its factor."""
 
-    beats: pl.DataFrame
+    points: pl.DataFrame
     usual_s: float | None = None
     slow_from: int | None = None
     slow_at: int | None = None
@@ -34,7 +35,7 @@ class Pace:
     @cached_property
     def last_at(self) -> int | None:
         """When the last progress was printed (ns)."""
-        at = self.beats["at"].drop_nulls()
+        at = self.points["at"].drop_nulls()
         return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
 
     @property
@@ -42,7 +43,7 @@ class Pace:
         """Since when no progress was printed (ns). Lines without a time have that of the last line with one: of several
         with the last time each took as long as usual.
         """
-        at = self.beats["at"].drop_nulls()
+        at = self.points["at"].drop_nulls()
         if self.last_at is None or self.usual_s is None:
             return None
         return self.last_at + int((at == self.last_at).sum() - 1) * self.usual_s * SECOND
@@ -50,7 +51,7 @@ class Pace:
     @property
     def is_even(self) -> bool:
         """Whether no slowdown is seen, and there are enough durations to see one."""
-        is_shown = self.beats["seconds"].drop_nulls().len() > 2 * THRESHOLDS.slow_beats
+        is_shown = self.points["seconds"].drop_nulls().len() > 2 * THRESHOLDS.slow_intervals
         return is_shown and self.slow_from is None and self.phase is None
 
 
@@ -60,24 +61,24 @@ NONE: Final = Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds"
 
 def pace(progress: Progress, clocks: Clocks) -> Pace:
     """One row an iteration (its earliest line), its duration and the change of durations."""
-    if progress.beats.is_empty():
+    if progress.points.is_empty():
         return NONE
-    beats = (
-        clocks.correct(progress.beats, "at")
+    points = (
+        clocks.correct(progress.points, "at")
         .group_by("n")
         .agg(at=pl.col("at").min(), seconds=pl.col("seconds").median())
         .sort("n")
     )
     gap, step = pl.col("at").diff() / SECOND, pl.col("n").diff()
-    gaps = beats.with_columns(gap=gap, per=pl.when(step > 0).then(gap / step))
-    beats = beats.with_columns(seconds=_durations(gaps))
+    gaps = points.with_columns(gap=gap, per=pl.when(step > 0).then(gap / step))
+    points = points.with_columns(seconds=_durations(gaps))
     positive = gaps.filter(pl.col("gap") > 0)["gap"]
     usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
-    slow = _slowdown(beats)
+    slow = _slowdown(points)
     if slow is None:
-        return Pace(beats, usual, phase=_phase(beats))
+        return Pace(points, usual, phase=_phase(points))
     place, ratio = slow
-    return Pace(beats, usual, int(beats["n"][place]), beats["at"][place], ratio)
+    return Pace(points, usual, int(points["n"][place]), points["at"][place], ratio)
 
 
 def _durations(gaps: pl.DataFrame) -> pl.Series:
@@ -90,31 +91,33 @@ def _durations(gaps: pl.DataFrame) -> pl.Series:
     return gaps.select(pl.coalesce("seconds", "per")).to_series()
 
 
-def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
+def _slowdown(points: pl.DataFrame) -> tuple[int, float] | None:
     """Row from which iterations take longer up to the end, and the factor; None without a lasting change, which must be
     large in units of the spread before it. O(n²) on at most ``LIMITS.durations``.
 
     If stamps are whole seconds and iterations hardly longer, medians of durations jump, but means are exact, because
     rounding errors cancel. Single long durations, such as checkpoints, are cut first.
     """
-    known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
+    known = points.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
     # the first iterations warm up: compilers, caches, memory pools
     known = known.tail(min(LIMITS.durations, max(0, known.height - THRESHOLDS.warm_up)))
-    if known.height < 2 * THRESHOLDS.slow_beats + 1:
+    if known.height < 2 * THRESHOLDS.slow_intervals + 1:
         return None
     values = known["seconds"].to_numpy()
     usual = float(np.median(values))
     is_coarse = bool(np.all(values == np.round(values))) and usual < THRESHOLDS.coarse_s
     if is_coarse:
         values = np.minimum(values, THRESHOLDS.longest * max(usual, 1.0))
-    cut = stats.change_point(values, THRESHOLDS.coarse_beats if is_coarse else THRESHOLDS.slow_beats, is_mean=is_coarse)
+    cut = stats.change_point(
+        values, THRESHOLDS.coarse_intervals if is_coarse else THRESHOLDS.slow_intervals, is_mean=is_coarse
+    )
     if cut is None:
         return None
     before, after = values[:cut], values[cut:]
     base, later = (float(np.mean(part) if is_coarse else np.median(part)) for part in (before, after))
     if is_coarse:
         spread = THRESHOLDS.coarse_spreads * max(float(before.std()), THRESHOLDS.grain_s)
-        end = max(THRESHOLDS.coarse_beats // 2, len(after) // THRESHOLDS.end_parts)
+        end = max(THRESHOLDS.coarse_intervals // 2, len(after) // THRESHOLDS.end_parts)
         least = float(np.mean(after[-end:]))
     else:
         spread = max(stats.spread(before), THRESHOLDS.noise * base)
@@ -127,10 +130,10 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     return int(known["row"][cut]), later / base
 
 
-def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
+def _phase(points: pl.DataFrame) -> tuple[int, int, float] | None:
     """The longest run of iterations that took longer for some time: windows of ``phase`` durations without their
     longest, which may be a checkpoint, against the median window. O(n × window)."""
-    known = beats.drop_nulls("seconds")
+    known = points.drop_nulls("seconds")
     values = known["seconds"].to_numpy()
     if len(values) < THRESHOLDS.phases * THRESHOLDS.phase:
         return None

@@ -46,9 +46,9 @@ def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Seq
     """
     if progress.last in planned or _is_closed(progress, table):
         return True
-    writers = progress.beats.sort("file", "line").partition_by("file", "source", maintain_order=True)
-    furthest = sorted(writers, key=lambda beats: beats["n"][-1])[-LIMITS.last_lines :]
-    return any(_has_ended(beats, progress.interval, table, read) for beats in furthest)
+    writers = progress.points.sort("file", "line").partition_by("file", "source", maintain_order=True)
+    furthest = sorted(writers, key=lambda points: points["n"][-1])[-LIMITS.last_lines :]
+    return any(_has_ended(points, progress.interval, table, read) for points in furthest)
 
 
 def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
@@ -61,14 +61,14 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
     before, about an end or about the counter that is its own total ("40/40").
     """
     at_end = (progress.last, progress.last)
-    last = progress.beats.group_by("file").agg(line=pl.col("line").max())
-    last_at = progress.beats["at"].max()
-    cells = table.cells.join(last, on="file", how="left")
+    last = progress.points.group_by("file").agg(line=pl.col("line").max())
+    last_at = progress.points["at"].max()
+    occurrences = table.occurrences.join(last, on="file", how="left")
     is_elsewhere = pl.col("line").is_null()
     is_later = (pl.col("first_at") >= pl.lit(last_at, pl.Int64)).fill_null(False)
     is_below = (pl.col("first_line") > pl.col("line")).fill_null(False)
     is_new = pl.when(is_elsewhere).then(is_later).otherwise(is_below)
-    began = cells.group_by("masked").agg(is_new=is_new.all()).filter("is_new")
+    began = occurrences.group_by("masked").agg(is_new=is_new.all()).filter("is_new")
     new = table.messages.join(began, on="masked", how="semi").filter(pl.col("level") < Level.WARNING)
     hay, text = Haystack.of(new["text"]), new["text"]
     if not new.filter(table.says(words.pattern("outcome", "epilogue"))).is_empty():
@@ -80,16 +80,16 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
     return bool((~is_denied).any())
 
 
-def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
+def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
     """The same for one writer. Each total that its last line states is reached ("321/321"), or
     nearly if other lines follow ("step 990 of 1000", every tenth is printed); a total that is
     reached again and again is not the job's. Where none counts the steps, the configuration may
     state it, or the time that is left is shorter than a usual interval.
     """
-    file, line, n = beats["file"][-1], beats["line"][-1], beats["n"][-1]
-    rounds = beats.unique("n", keep="first", maintain_order=True)["line"]
-    said = table.cells.filter(pl.col("file") == file)
-    before = beats.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
+    file, line, n = points["file"][-1], points["line"][-1], points["n"][-1]
+    rounds = points.unique("n", keep="first", maintain_order=True)["line"]
+    said = table.occurrences.filter(pl.col("file") == file)
+    before = points.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
     texts = _texts(table, file, [line, *before], read)
     totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())
     if not any(a == n for a, _ in totals):
@@ -97,12 +97,12 @@ def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRa
             texts[0], table.messages.join(said.filter(pl.col("first_line") < rounds[0]), on="masked")
         )
     if not any(a == n for a, _ in totals):
-        gaps = beats["at"].diff().drop_nulls()
+        gaps = points["at"].diff().drop_nulls()
         usual_s = float(gaps.filter(gaps > 0).median() or 0) / 1e9  # type: ignore[arg-type]
         left = [int(t[1]) * 60 + int(t[2]) if (t := _LEFT.search(text)) else math.inf for text in (*texts, "")]
         return is_followed and left[0] <= usual_s and left[0] < left[1]
-    below = (beats["n"] < n).arg_true()
-    is_inner = below.len() > 0 and below[-1] > (beats["n"] >= n).arg_true()[0]
+    below = (points["n"] < n).arg_true()
+    is_inner = below.len() > 0 and below[-1] > (points["n"] >= n).arg_true()[0]
     slack = interval if is_followed else 0
     is_reached = all(total - count <= (slack if count == n else 0) for count, total in totals)
     return is_reached and not (is_inner and len(totals) <= 1)

@@ -53,7 +53,7 @@ _COUNTERS: Final = (
 #: A line that may hold one: these patterns without what the linear-time dialect lacks.
 _CANDIDATE: Final = "(?i)" + "|".join(re.sub(r"\(\?i\)|\(\?![^)]*\)", "", pattern) for _, pattern in _COUNTERS)
 #: Words before a number that make it no progress; other values of the line come after it.
-_NOT_A_BEAT: Final = (
+_NOT_A_POINT: Final = (
     r"(?i)checkpoint|\bsav(e|ed|ing)\b|resum|restor|load(ed|ing)|must only|dropping|skipp|overflow|retry|attempt"
     r"|warn|error|exception|fail|eval|valid|timeout|watchdog|cache flush|prefetch|arguments|\.\.\.\.\.|will |every "
     r"\d|max_|num_train|total (train|optim)|warmup|interval"
@@ -71,25 +71,25 @@ _NOT_LOADED: Final = r"(?i)fail|error|unable|could not|cannot|shard"
 class Progress:
     """The counter of a job.
 
-    ``beats``: ``file``, ``line``, ``source``, ``masked``, ``at`` (ns as written, may be null),
+    ``points``: ``file``, ``line``, ``source``, ``masked``, ``at`` (ns as written, may be null),
     ``n`` (the counter), ``seconds`` (stated in the line, may be null). ``kind``: ``iteration``,
     ``epoch`` or ``none``; ``first``: the first iteration of this launch, if a line states where
     training begins or which checkpoint was loaded.
     """
 
     kind: str
-    beats: pl.DataFrame
+    points: pl.DataFrame
     first: int | None = None
 
     @cached_property
     def last(self) -> int | None:
         """The highest counter seen."""
-        return None if self.beats.is_empty() else int(self.beats["n"].max())  # type: ignore[arg-type]
+        return None if self.points.is_empty() else int(self.points["n"].max())  # type: ignore[arg-type]
 
     @cached_property
     def interval(self) -> int:
         """Counters between two printed lines."""
-        steps = self.beats.sort("file", "line").select(pl.col("n").diff().over("file")).to_series().drop_nulls()
+        steps = self.points.sort("file", "line").select(pl.col("n").diff().over("file")).to_series().drop_nulls()
         steps = steps.filter(steps > 0)
         return int(steps.median() or 1) if steps.len() else 1  # type: ignore[arg-type]
 
@@ -112,16 +112,16 @@ def names_counter(text: str) -> bool:
     """Whether a line of this wording may be progress: it names a counter, and no other counted
     action.
     """
-    return bool(re.search(_CANDIDATE, text)) and _beat_kind(text) is not None
+    return bool(re.search(_CANDIDATE, text)) and _point_kind(text) is not None
 
 
-def _beat_kind(text: str) -> str | None:
+def _point_kind(text: str) -> str | None:
     """The kind of the counter of a line that may be progress."""
     found = counter(text)
     before = text[: found[2]] if found else ""
     if found is None or before.rpartition(" ")[2].count("/") > 1:  # the counter is part of a path
         return None
-    return None if re.search(_NOT_A_BEAT, re.sub(words.MODULE, "", before)) else found[0]
+    return None if re.search(_NOT_A_POINT, re.sub(words.MODULE, "", before)) else found[0]
 
 
 def find_progress(table: LogTable, read: ReadRange) -> Progress:
@@ -132,20 +132,20 @@ def find_progress(table: LogTable, read: ReadRange) -> Progress:
     count. Reads at most ``LIMITS.lines`` lines of each of some files of some machines.
     """
     named = _named(table, read)
-    kind, beats = named.most_trusted(_growing_series(named.beats))
-    if _covered(beats) < THRESHOLDS.covering * _lines_of(table, beats):
+    kind, points = named.most_trusted(_growing_series(named.points))
+    if _covered(points) < THRESHOLDS.covering * _lines_of(table, points):
         steps = _steps_of_epoch(table, named, read)
         if steps.is_empty():
             other = _counters_without_word(table, named, read)
-            measuring = named.most_trusted(_measuring_series(table, named.beats))
-            kind, beats = _widest([(kind, beats), ("iteration", other), measuring])
+            measuring = named.most_trusted(_measuring_series(table, named.points))
+            kind, points = _widest([(kind, points), ("iteration", other), measuring])
         else:
-            kind, beats = _widest([(kind, beats), ("iteration", steps)])
-    if beats.is_empty():
-        kind, beats = "iteration", _counters_of_checkpoints(table, read)
-    if beats.is_empty():
-        return Progress("none", _NO_BEATS, _first_iteration(table))
-    return Progress(kind, _agreeing_beats(beats), _first_iteration(table))
+            kind, points = _widest([(kind, points), ("iteration", steps)])
+    if points.is_empty():
+        kind, points = "iteration", _counters_of_checkpoints(table, read)
+    if points.is_empty():
+        return Progress("none", _NO_POINTS, _first_iteration(table))
+    return Progress(kind, _agreeing_points(points), _first_iteration(table))
 
 
 #: A kind of counter and its lines.
@@ -157,13 +157,13 @@ class _Named:
     """Lines with a counter of a known word; ``kinds``: that of each message."""
 
     kinds: dict[int, str]
-    beats: pl.DataFrame
+    points: pl.DataFrame
 
     def most_trusted(self, series: Sequence[int]) -> _Counted:
         """The counters of the most trusted kind among these series."""
-        if self.beats.is_empty():
-            return "none", _NO_BEATS
-        some = self.beats.filter(pl.col("series").is_in(series))
+        if self.points.is_empty():
+            return "none", _NO_POINTS
+        some = self.points.filter(pl.col("series").is_in(series))
         found = {self.kinds[masked] for masked in some["masked"].unique()}
         kind = next((one for one in ("iteration", "bar", "epoch") if one in found), "none")
         if len(found) > 1:
@@ -176,28 +176,28 @@ def _named(table: LogTable, read: ReadRange) -> _Named:
     """All lines with a counter of a known word."""
     some = table.messages.filter(table.says(_CANDIDATE))
     candidates = zip(some["masked"], some["example"], strict=True)
-    kinds = {masked: kind for masked, example in candidates if (kind := _beat_kind(example))}
-    return _Named(kinds, _beats(table, sorted(kinds), read))
+    kinds = {masked: kind for masked, example in candidates if (kind := _point_kind(example))}
+    return _Named(kinds, _points(table, sorted(kinds), read))
 
 
 def _widest(ways: Sequence[_Counted]) -> _Counted:
     """The first way of counting that covers as much as any other, nearly."""
-    covered = [_covered(beats) for _, beats in ways]
+    covered = [_covered(points) for _, points in ways]
     least = max(1, THRESHOLDS.covering * max(covered))
-    return next((way for way, lines in zip(ways, covered, strict=True) if lines >= least), ("none", _NO_BEATS))
+    return next((way for way, lines in zip(ways, covered, strict=True) if lines >= least), ("none", _NO_POINTS))
 
 
-def _covered(beats: pl.DataFrame) -> int:
-    """The lines of files from the first beat of each to its last one."""
-    if beats.is_empty():
+def _covered(points: pl.DataFrame) -> int:
+    """The lines of files from the first point of each to its last one."""
+    if points.is_empty():
         return 0
-    spans = beats.group_by("file").agg(lines=pl.col("line").max() - pl.col("line").min() + 1)
+    spans = points.group_by("file").agg(lines=pl.col("line").max() - pl.col("line").min() + 1)
     return int(spans["lines"].sum())
 
 
-def _lines_of(table: LogTable, beats: pl.DataFrame) -> int:
-    """The lines of the files with beats; one if there are none."""
-    files = set(beats["file"].unique())
+def _lines_of(table: LogTable, points: pl.DataFrame) -> int:
+    """The lines of the files with points; one if there are none."""
+    files = set(points["file"].unique())
     sizes = zip(table.spans["file"], table.spans["lines"], strict=True)
     return sum(lines for file, lines in sizes if file in files) or 1
 
@@ -205,46 +205,46 @@ def _lines_of(table: LogTable, beats: pl.DataFrame) -> int:
 def _steps_of_epoch(table: LogTable, named: _Named, read: ReadRange) -> pl.DataFrame:
     """The steps within the only epoch of a job."""
     epochs = [masked for masked, kind in named.kinds.items() if kind == "epoch"]
-    own = named.beats.filter(pl.col("masked").is_in(epochs)) if epochs else _NO_BEATS
+    own = named.points.filter(pl.col("masked").is_in(epochs)) if epochs else _NO_POINTS
     if own["n"].n_unique() != 1:
-        return _NO_BEATS
-    beats = _beats(table, sorted(own["masked"].unique()), read, counters.step_of_epoch)
-    return beats.filter(pl.col("series").is_in(_growing_series(beats)))
+        return _NO_POINTS
+    points = _points(table, sorted(own["masked"].unique()), read, counters.step_of_epoch)
+    return points.filter(pl.col("series").is_in(_growing_series(points)))
 
 
 def _counters_without_word(table: LogTable, named: _Named, read: ReadRange) -> pl.DataFrame:
     """Counters without a known word, in lines that have none with one."""
     spoken = [masked for masked, kind in named.kinds.items() if kind == "iteration"]
     masked, counted = counters.find_counters(
-        table, lambda rows: raw_lines.read_lines(rows, table.files, read), _NOT_A_BEAT, spoken
+        table, lambda rows: raw_lines.read_lines(rows, table.files, read), _NOT_A_POINT, spoken
     )
-    return _beats(table, sorted(masked), read, counted)
+    return _points(table, sorted(masked), read, counted)
 
 
 def _counters_of_checkpoints(table: LogTable, read: ReadRange) -> pl.DataFrame:
     """The counters at which checkpoints were saved."""
     is_saved = (table.says(words.pattern("phrases", name)) for name in ("saved_at", "not_saved"))
     masked = table.messages.filter(next(is_saved) & ~next(is_saved))["masked"]
-    return _beats(table, sorted(masked), read, counters.saved_counter)
+    return _points(table, sorted(masked), read, counters.saved_counter)
 
 
-_NO_BEATS: Final = pl.DataFrame(
+_NO_POINTS: Final = pl.DataFrame(
     schema=dict.fromkeys(("file", "line", "source"), pl.UInt32)
     | {"at": pl.Int64, "masked": pl.UInt64, "series": pl.UInt64, "n": pl.Int64, "seconds": pl.Float64}
 )
 #: No counter.
-NONE: Final = Progress("none", _NO_BEATS)
+NONE: Final = Progress("none", _NO_POINTS)
 
 
-def _beats(
+def _points(
     table: LogTable,
     masked: Sequence[int],
     read: ReadRange,
     counted: Callable[[str], tuple[str, int, int] | None] = counter,
 ) -> pl.DataFrame:
     if not masked:
-        return _NO_BEATS
-    rows = _beat_rows(table, pl.Series(masked, dtype=pl.UInt64))
+        return _NO_POINTS
+    rows = _point_rows(table, pl.Series(masked, dtype=pl.UInt64))
     texts = raw_lines.read_lines(rows, table.files, read)
     found = [counted(text) for text in texts]
     said = table.messages.filter(pl.col("masked").is_in(masked))
@@ -298,25 +298,26 @@ def _seconds(masked: pl.Series, texts: Sequence[str], numbers: Sequence[int | No
     return [seconds if message in other else None for message, seconds in zip(masked, took, strict=True)]
 
 
-def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
+def _point_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     """The lines of these messages on the machines that print most of them, and the last line of
     each of them on the others. Machines, not files: the same lines in other files are the same
     progress.
     """
-    beat_cells = table.cells.filter(pl.col("masked").is_in(masked.implode())).join(
+    counting = table.occurrences.filter(pl.col("masked").is_in(masked.implode())).join(
         table.sources.select("source", home=pl.coalesce("node", pl.format("file {}", "file"))), on="source"
     )
-    writers = beat_cells.group_by("home").agg(pl.col("n").sum()).sort("n", "home", descending=[True, False])["home"]
-    busiest = beat_cells.filter(pl.col("home").is_in(writers.head(LIMITS.machines).implode()))
+    lines = counting.group_by("home").agg(pl.col("n").sum())
+    writers = lines.sort("n", "home", descending=[True, False])["home"]
+    busiest = counting.filter(pl.col("home").is_in(writers.head(LIMITS.machines).implode()))
     files = busiest.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"]
     chosen = files.head(LIMITS.machines * LIMITS.files).sort()
-    held = dict(beat_cells.group_by("file").agg(pl.col("n").sum()).iter_rows())
+    held = dict(counting.group_by("file").agg(pl.col("n").sum()).iter_rows())
     short = [file for file in chosen if held[file] <= LIMITS.lines]
     wanted = masked.to_list()
     found = [table.rows(wanted, files=short)]
     found += [table.sampled(wanted, file, LIMITS.lines) for file in chosen if file not in short]
     rows = pl.concat(found).sort("file", maintain_order=True)
-    others = beat_cells.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
+    others = counting.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
     latest = (
         others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
         .unique("masked", keep="first", maintain_order=True)
@@ -327,12 +328,12 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     return pl.concat([rows, last.join(latest, on=["file", "line", "masked"], how="semi", maintain_order="left")])
 
 
-def _growing_series(beats: pl.DataFrame) -> list[int]:
+def _growing_series(points: pl.DataFrame) -> list[int]:
     """Series whose counter never falls within a source (restarts aside) and takes two values or
     more.
     """
     grown = (
-        beats.sort("file", "line")
+        points.sort("file", "line")
         .with_columns(step=pl.col("n").diff().over("source", "series"))
         .group_by("series")
         .agg(falls=(pl.col("step") < 0).sum(), rises=(pl.col("step") > 0).sum(), values=pl.col("n").n_unique())
@@ -343,42 +344,42 @@ def _growing_series(beats: pl.DataFrame) -> list[int]:
     return sorted(grown["series"].to_list())
 
 
-def _measuring_series(table: LogTable, beats: pl.DataFrame) -> list[int]:
+def _measuring_series(table: LogTable, points: pl.DataFrame) -> list[int]:
     """For jobs whose counter had no time to grow: series with a counter and measurements of a
     step.
     """
     measured = table.messages.filter(
-        pl.col("masked").is_in(beats["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
+        pl.col("masked").is_in(points["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
     )
-    return sorted(beats.filter(pl.col("masked").is_in(measured["masked"].implode()))["series"].unique())
+    return sorted(points.filter(pl.col("masked").is_in(measured["masked"].implode()))["series"].unique())
 
 
-def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
+def _agreeing_points(points: pl.DataFrame) -> pl.DataFrame:
     """Drop counters that count something else: those whose range neither overlaps that of the
     series with most lines nor continues it, or which are behind it where it has come further.
     """
-    size = beats.group_by("series").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
+    size = points.group_by("series").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
     main = size.sort("lines", "high", "series", descending=[True, True, False]).row(0, named=True)
-    next_to = Progress("iteration", beats.filter(pl.col("series") == main["series"])).interval
+    next_to = Progress("iteration", points.filter(pl.col("series") == main["series"])).interval
     same = size.filter(
         (pl.col("high") >= main["low"] - next_to)
         & (pl.col("low") <= main["high"] + next_to)
         & (pl.col("high") <= main["high"] * THRESHOLDS.beyond + THRESHOLDS.slack)
     )
     if same.height == 1:
-        return beats.filter(pl.col("series") == main["series"])
-    own = {*same["series"]} - _behind(beats, main["series"], next_to * THRESHOLDS.slack)
-    return beats.filter(pl.col("series").is_in(own))
+        return points.filter(pl.col("series") == main["series"])
+    own = {*same["series"]} - _behind(points, main["series"], next_to * THRESHOLDS.slack)
+    return points.filter(pl.col("series").is_in(own))
 
 
-def _behind(beats: pl.DataFrame, main: int, slack: int) -> set[int]:
+def _behind(points: pl.DataFrame, main: int, slack: int) -> set[int]:
     """The series most of whose lines count less than the main one did above them, by more than
     ``slack``: evaluations that begin anew.
     """
     reached: dict[int, int] = {}
     lines: Counter[int] = Counter()
     behind: Counter[int] = Counter()
-    for file, series, n in beats.sort("file", "line").select("file", "series", "n").iter_rows():
+    for file, series, n in points.sort("file", "line").select("file", "series", "n").iter_rows():
         if series == main:
             reached[file] = n
         lines[series] += 1

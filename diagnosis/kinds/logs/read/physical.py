@@ -83,7 +83,7 @@ def of(parsed: Parsed) -> Parsed:
     """The log with its physical lines as rows."""
     if _FACT not in parsed.facts or parsed.columns is None:
         return parsed
-    return replace(parsed, columns=parsed.columns.with_name(NAME), lines=lines(parsed), cells=None)
+    return replace(parsed, columns=parsed.columns.with_name(NAME), lines=lines(parsed), occurrences=None)
 
 
 def numbers(columns: Path, line: Sequence[int], offset: Sequence[int]) -> list[int]:

@@ -76,10 +76,10 @@ def estimate(table: LogTable) -> Clocks:
     nodes with a wrong clock.
     """
     mixed = _mixed_zones(table)
-    cells = Clocks(pl.DataFrame(schema={"file": pl.UInt32, "shift": pl.Int64}), mixed).correct(
-        table.cells, "first_at", "last_at", "until_at"
+    occurrences = Clocks(pl.DataFrame(schema={"file": pl.UInt32, "shift": pl.Int64}), mixed).correct(
+        table.occurrences, "first_at", "last_at", "until_at"
     )
-    spans = cells.group_by("file", maintain_order=True).agg(
+    spans = occurrences.group_by("file", maintain_order=True).agg(
         lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max()
     )
     days = _whole_days(spans, table.undated, table.year_at)
@@ -89,7 +89,7 @@ def estimate(table: LogTable) -> Clocks:
     rows = [ClockRow(table.files[file], None, "zone", round(shift / SECOND, 3)) for file, shift in moved if shift]
     shifts = {file: zones.get(file, 0) + days.get(file, 0) for file in range(len(table.files))}
     by_file = pl.DataFrame([*shifts.items()], schema={"file": pl.UInt32, "shift": pl.Int64}, orient="row")
-    by_node = _skews(table, cells, by_file)
+    by_node = _skews(table, occurrences, by_file)
     skews = pl.DataFrame([*by_node.items()], schema={"node": pl.String, "skew": pl.Int64}, orient="row")
     by_source = (
         table.sources.with_columns(is_alone=pl.col("node").drop_nulls().n_unique().over("file") == 1)
@@ -190,9 +190,9 @@ def _fitting_shifts(first: int, last: int, low: int, high: int) -> list[int]:
     return [s for s in shifts if abs(s) >= HOUR and first - s >= low and last - s <= high]
 
 
-def _skews(table: LogTable, cells: pl.DataFrame, by_file: pl.DataFrame) -> dict[str, int]:
+def _skews(table: LogTable, occurrences: pl.DataFrame, by_file: pl.DataFrame) -> dict[str, int]:
     firsts = (
-        cells.lazy()  # without copies of all columns
+        occurrences.lazy()  # without copies of all columns
         .filter("is_stamped")
         .drop_nulls("first_at")
         .join(table.sources.lazy().select("source", "node"), on="source")

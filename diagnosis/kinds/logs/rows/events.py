@@ -23,7 +23,7 @@ from diagnosis.kinds.logs.read import tables
 from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, PathScheme, with_scheme, without_job_name
 from diagnosis.kinds.logs.read.tables import YEARLESS
-from diagnosis.kinds.logs.rows import cells, line_counts, messages, slabs, stored_rows, writer_nodes
+from diagnosis.kinds.logs.rows import line_counts, messages, occurrences, slabs, stored_rows, writer_nodes
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.model import LOG_KINDS, Kind, Parsed, Source
 
@@ -56,8 +56,8 @@ class LogTable:
     ``messages``  one row a distinct masked message: ``masked``, ``text``, ``example``, ``level``, ``count``.
     ``is_cut``    whether the job has more of them than can be compared (:mod:`messages`).
     ``lines``     where the lines of each file are.
-    ``cells``     one row a (source, message): see :data:`cells.CELLS`; times in ns UTC, filled forward within a file
-                      where a line has none;
+    ``occurrences``  one row a (source, message): see :data:`occurrences.OCCURRENCES`; times in ns UTC,
+                  filled forward within a file where a line has none;
                   ``is_stamped`` where one of the lines states its own time; ``until_at`` by when the last line had
                   been written: the next time that its file states, null if none follows.
     ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``, ``jumps``: how often its time runs back widely.
@@ -71,7 +71,7 @@ class LogTable:
     lines: tuple[Rows, ...]
     sources: pl.DataFrame
     messages: pl.DataFrame
-    cells: pl.DataFrame
+    occurrences: pl.DataFrame
     spans: pl.DataFrame
     year_at: int | None = None
     system_files: frozenset[int] = frozenset()
@@ -82,17 +82,19 @@ class LogTable:
     def since(self, begun: Mapping[int, int]) -> LogTable:
         """The table without the lines of some files before the ones stated. O(lines of these files)."""
         is_other = ~pl.col("file").is_in(list(begun))
-        found, spans = [self.cells.filter(is_other)], [self.spans.filter(is_other)]
+        found, spans = [self.occurrences.filter(is_other)], [self.spans.filter(is_other)]
         for file, line in begun.items():
             part = self.lines[file].part(line - 1, self.lines[file].size)
-            mine, span = cells.cells_of_files([part], [self._bases[file]], self.year_at, self.messages["masked"])
+            mine, span = occurrences.occurrences_of_files(
+                [part], [self._bases[file]], self.year_at, self.messages["masked"]
+            )
             number = pl.lit(file, pl.UInt32).alias("file")
             found.append(mine.with_columns(number, pl.col("first_line", "last_line") + pl.lit(line - 1, pl.UInt32)))
             spans.append(span.with_columns(number))
         kept = pl.concat(found).sort("file", "source", "masked")
         count = kept.group_by("masked").agg(pl.col("n").sum().cast(pl.UInt64).alias("count"))
         said = self.messages.drop("count").join(count, on="masked", maintain_order="left").select(self.messages.columns)
-        return replace(self, cells=kept, spans=pl.concat(spans).sort("file"), messages=said, begun=begun)
+        return replace(self, occurrences=kept, spans=pl.concat(spans).sort("file"), messages=said, begun=begun)
 
     @property
     def trainers(self) -> frozenset[str]:
@@ -126,8 +128,8 @@ class LogTable:
         files: Sequence[int] | None = None,
         limit: int | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """The rows of :meth:`rows`, some at a time, of at most :data:`cells.MAX_LINES` lines that are read. ``limit``:
-        files beyond so many rows are left out.
+        """The rows of :meth:`rows`, some at a time, of at most :data:`occurrences.MAX_LINES` lines
+        that are read. ``limit``: files beyond so many rows are left out.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
         if self._kept is not None:
@@ -135,17 +137,17 @@ class LogTable:
                 self._kept if files is None else self._kept.filter(pl.col("file").is_in(files)), wanted
             )
             return
-        wanted_cells = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
+        wanted_occurrences = self.occurrences.filter(pl.col("masked").is_in(wanted.implode()))
         if files is not None:
-            wanted_cells = wanted_cells.filter(pl.col("file").is_in(list(files)))
-        by_file = wanted_cells.group_by("file").agg(
+            wanted_occurrences = wanted_occurrences.filter(pl.col("file").is_in(list(files)))
+        by_file = wanted_occurrences.group_by("file").agg(
             pl.col("n").sum(), pl.col("first_line").min(), pl.col("last_line").max()
         )
         by_file = by_file.sort("file")
-        if limit is not None:  # the cells show how many files are needed
+        if limit is not None:  # the occurrences show how many files are needed
             by_file = by_file.filter(pl.col("n").cum_sum() - pl.col("n") < limit)
         chosen = list(by_file.select("file", "first_line", "last_line").iter_rows())
-        for group in cells.file_groups([self.lines[file].size for file, _, _ in chosen]):
+        for group in occurrences.file_groups([self.lines[file].size for file, _, _ in chosen]):
             if len(group) == 1:
                 file, low, high = chosen[group[0]]
                 yield from self._slabs(file, low, high, wanted)
@@ -168,7 +170,7 @@ class LogTable:
         more than their messages is looked at; of a longer one the lines of the places alone.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
-        mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()) & (pl.col("file") == file))
+        mine = self.occurrences.filter(pl.col("masked").is_in(wanted.implode()) & (pl.col("file") == file))
         count = int(mine["n"].sum())
         if count <= most:
             return self.rows(masked, files=[file])
@@ -180,7 +182,7 @@ class LogTable:
         wide = math.ceil(2 * each * apart)
         spacing = max(1, int(edges[-1] - edges[0]) // MAX_PLACES_READ)
         is_near = spacing <= tables.ROWS_PER_GROUP
-        together = max(1, cells.MAX_LINES // spacing) if is_near else 1
+        together = max(1, occurrences.MAX_LINES // spacing) if is_near else 1
         found = [_NO_ROWS]
         for place in range(0, MAX_PLACES_READ, together):
             own = edges[place : place + together + 1]
@@ -307,14 +309,14 @@ def build(
     )
     year_at = _year_at(logs, as_of)
     lines = tuple(stored_rows.lines_of(p) for p in logs)
-    found, spans = cells.cells_of_files(lines, bases, year_at, merged["masked"] if is_cut else None, logs)
+    found, spans = occurrences.occurrences_of_files(lines, bases, year_at, merged["masked"] if is_cut else None, logs)
     return LogTable(
         files=tuple(p.path for p in logs),
         lines=lines,
         sources=source_table,
         messages=merged,
         is_cut=is_cut,
-        cells=found,
+        occurrences=found,
         spans=spans,
         year_at=year_at,
         system_files=frozenset(n for n, p in enumerate(logs) if p.kind == Kind.KERNEL),
@@ -360,7 +362,7 @@ def _year_at(logs: Sequence[Parsed], as_of: int | None) -> int | None:
     stated = [p.facts["stamps"] for p in logs if "stamps" in p.facts]
     found = [pl.DataFrame(stated, schema=dict.fromkeys(("full", "first", "last"), pl.Int64), orient="row")]
     lines = [stored_rows.lines_of(p) for p in logs if "stamps" not in p.facts]
-    for group in cells.file_groups([one.size for one in lines]):
+    for group in occurrences.file_groups([one.size for one in lines]):
         read = [lines[file] for file in group]  # a single one may be large
         stamps = stored_rows.scan(read[0]) if len(read) == 1 else stored_rows.read(read, ("time", "flags")).lazy()
         stamps = stamps.select(

@@ -20,7 +20,7 @@ from diagnosis.kinds.logs.read.tables import YEARLESS
 #: A time that runs back by this many nanoseconds is a jump.
 JUMP: Final = thresholds.of("line_counts").jump_s * 1_000_000_000
 
-#: Schema of ``cells.parquet``: the cells of a run of lines of one file, see :class:`cells.Counts`.
+#: Schema of ``cells.parquet``: the occurrences of a run of lines of one file, see :class:`occurrences.Counts`.
 COUNTED: Final = {
     "source": pl.UInt32,
     "masked": pl.UInt64,
@@ -80,11 +80,11 @@ class Tally:
         self._who: list[tuple[Places, npt.NDArray[np.uint16], npt.NDArray[np.uint64]]] = []
         self._lines = np.zeros((3, 0), np.int64)
         self._times = np.zeros((4, 0), np.int64)
-        self._state = np.zeros((2, 0), np.int64)  # of each cell: does it wait for a time; is it early
-        self._queue = np.zeros(0, np.int64)  # the cells that wait
+        self._state = np.zeros((2, 0), np.int64)  # of each occurrence: does it wait for a time; is it early
+        self._queue = np.zeros(0, np.int64)  # the occurrences that wait
         self._edges = np.full((2, files), NO_TIME)  # the first and the last time of each file
         self._jumps = np.zeros(files, np.uint32)
-        self._at = np.array([-1, 0])  # the file that is being read, how many cells wait
+        self._at = np.array([-1, 0])  # the file that is being read, how many occurrences wait
 
     def add(
         self, rows: pl.DataFrame, file: Places, line: Places, base: npt.NDArray[np.uint32], year_at: int | None
@@ -92,7 +92,7 @@ class Tally:
         """Adds consecutive lines. ``base``: makes the writers of each file others."""
         masked, source = rows["masked"].to_numpy(), rows["source"].to_numpy()
         time = rows.select(own_time(year_at))["time"].fill_null(NO_TIME).to_numpy()
-        cell, fresh = self._pairs.add(hashing.hash_pair(masked, (source + base).astype(np.int64)))
+        occurrence, fresh = self._pairs.add(hashing.hash_pair(masked, (source + base).astype(np.int64)))
         self._who.append((file[fresh], source[fresh], masked[fresh]))
         blank = np.array([[NEVER], [NEVER], [NO_TIME], [NO_TIME]])
         self._lines = np.append(self._lines, np.zeros((3, len(fresh)), np.int64), axis=1)
@@ -100,14 +100,14 @@ class Tally:
         self._state = np.append(self._state, np.zeros((2, len(fresh)), np.int64), axis=1)
         self._queue = np.append(self._queue, np.zeros(len(fresh), np.int64))
         state = self._lines, self._times, self._state, self._queue
-        count_pairs(*(file, line, cell, time, *state, self._edges, self._jumps, self._at), JUMP)
+        count_pairs(*(file, line, occurrence, time, *state, self._edges, self._jumps, self._at), JUMP)
 
     def found(self, sizes: Sequence[int]) -> tuple[pl.DataFrame, list[Edges]]:
         """The rows of ``COUNTED`` with the number of their ``file``; the edges of each file."""
         file, source, masked = (np.concatenate(column) for column in zip(*self._who, strict=True))
         numbers = zip(("n", "first_line", "last_line"), self._lines, strict=True)
         times = (pl.Series(np.where(times == NEVER, NO_TIME, times)).replace(NO_TIME, None) for times in self._times)
-        cells = pl.DataFrame(
+        occurrences = pl.DataFrame(
             {
                 "file": pl.Series(file, dtype=pl.UInt32),
                 "source": source,
@@ -119,14 +119,14 @@ class Tally:
             }
         ).select("file", *(pl.col(name).cast(kind) for name, kind in COUNTED.items()))
         first, last = ([None if at == NO_TIME else at for at in edge] for edge in self._edges.tolist())
-        return cells, [Edges(*one) for one in zip(sizes, first, last, self._jumps.tolist(), strict=True)]
+        return occurrences, [Edges(*one) for one in zip(sizes, first, last, self._jumps.tolist(), strict=True)]
 
 
 @compiled
 def count_pairs(  # noqa: PLR0917
     file: Places,
     line: Places,
-    cell: Places,
+    occurrence: Places,
     time: Places,
     lines: npt.NDArray[np.int64],
     times: npt.NDArray[np.int64],
@@ -137,14 +137,14 @@ def count_pairs(  # noqa: PLR0917
     at: Places,
     jump: int,
 ) -> None:
-    """Adds lines to their cells' ``lines`` (how many, first, last) and ``times`` (the first that
+    """Adds lines to their occurrences' ``lines`` (how many, first, last) and ``times`` (the first that
     one states; the first and the last that are known, each line's own or the last before it; by
-    when those were written that a time follows: the latest next time). Cells wait for the next time
-    of their file; those that wait at its end stay so. Cells with a line before the first time of
+    when those were written that a time follows: the latest next time). Occurrences wait for the next time
+    of their file; those that wait at its end stay so. Occurrences with a line before the first time of
     their file are early.
     """
-    for row in range(len(cell)):
-        here, one, own = file[row], cell[row], time[row]
+    for row in range(len(occurrence)):
+        here, one, own = file[row], occurrence[row], time[row]
         if here != at[0]:
             at[0], at[1] = here, 0
         if lines[0, one] == 0:

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.kinds.logs.rows import cells, line_counts, stored_rows
+from diagnosis.kinds.logs.rows import line_counts, occurrences, stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 
 #: Lines before a slab in which its time is looked for first, and lines at a log's end that are read
@@ -27,7 +27,7 @@ def read_slabs(
     is_timed: bool = True,
 ) -> Iterator[pl.DataFrame]:
     """The rows of the lines ``low`` to ``high`` (from 1 on, both included), at most
-    :data:`cells.MAX_LINES` at a time, with ``at``: the line's own time, or the last before it in
+    :data:`occurrences.MAX_LINES` at a time, with ``at``: the line's own time, or the last before it in
     the log. With ``wanted`` only those of these messages: of other lines little more than the
     message is read. ``is_timed``: whether any line of the log states a time.
     """
@@ -35,8 +35,8 @@ def read_slabs(
     own = line_counts.own_time(year_at)
     before: int | None = None
     is_known = False  # whether ``before`` is the time before this slab
-    for first in range(low, high + 1, cells.MAX_LINES):
-        slab = lines.part(first - 1, min(cells.MAX_LINES, high + 1 - first))
+    for first in range(low, high + 1, occurrences.MAX_LINES):
+        slab = lines.part(first - 1, min(occurrences.MAX_LINES, high + 1 - first))
         chosen = stored_rows.scan(slab)
         chosen = chosen if wanted is None else chosen.filter(pl.col("masked").is_in(wanted.implode()))
         rows = chosen.collect().with_columns(at=own)
@@ -63,5 +63,5 @@ def _stated_before(lines: Rows, line: int, year_at: int | None) -> int | None:
         times = stored_rows.scan(lines.part(low, high - low)).select(own).drop_nulls().tail(1).collect()
         if times.height:
             return int(times.item())
-        high, count = low, cells.MAX_LINES
+        high, count = low, occurrences.MAX_LINES
     return None

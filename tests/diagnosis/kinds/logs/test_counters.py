@@ -35,7 +35,7 @@ STYLES: dict[str, Callable[[int], str]] = {
 def test_a_counter_is_found_whatever_it_is_called(style: str, tmp_path: Path) -> None:
     told = found((STYLES[style](n) for n in range(31, 51)), tmp_path)
     assert (told.kind, told.last) == ("iteration", 500 if style == "tens" else 50)
-    assert told.beats.height == 20
+    assert told.points.height == 20
 
 
 NO_COUNTERS: dict[str, Callable[[int], str]] = {
@@ -108,7 +108,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], str], int]] = {
 def test_the_counter_of_another_program_is_found_by_its_structure(program: str, tmp_path: Path) -> None:
     line, last = PROGRAMS[program]
     told = found((line(n) for n in range(1, 41)), tmp_path)
-    assert (told.last, told.beats.height) == (last, 40)
+    assert (told.last, told.points.height) == (last, 40)
 
 
 def test_a_counter_of_a_part_gives_way_to_the_one_that_covers_the_run(tmp_path: Path) -> None:
@@ -121,17 +121,17 @@ def test_bars_of_another_total_count_something_else(tmp_path: Path) -> None:
     evaluated = [bar(k, 4) for k in range(1, 5)]
     lines = [line for n in range(1, 41) for line in (bar(n, 50), *(evaluated if n % 5 == 0 else []))]
     told = found(lines, tmp_path)
-    assert (told.last, told.beats.height) == (40, 40)
+    assert (told.last, told.points.height) == (40, 40)
     evaluation = [bar(k, 12) for k in range(1, 13)]
     steps = [bar(n, 99) for n in range(1, 91)]
     long = [*steps[:60], *evaluation, *steps[60:]]
     told = found(long, tmp_path / "one evaluation")
-    assert (told.last, told.beats.height) == (90, 90)
+    assert (told.last, told.points.height) == (90, 90)
 
 
 def test_a_counter_that_is_called_a_time_is_no_duration(tmp_path: Path) -> None:
     lines = [f"[batch={n}/80]:\n\t Train time/batch: {n - 1}\n\t Train loss: {loss(n)}" for n in range(1, 41)]
-    assert found(lines, tmp_path).beats["seconds"].drop_nulls().is_empty()
+    assert found(lines, tmp_path).points["seconds"].drop_nulls().is_empty()
 
 
 @pytest.mark.parametrize("cuts", [1, 3])
@@ -150,7 +150,7 @@ def test_the_last_progress_of_all_machines_counts_however_their_lines_are_cut(tm
     )
 
     assert told.last == 51
-    assert sorted(set(told.beats["n"])) == [*range(40), 51]
+    assert sorted(set(told.points["n"])) == [*range(40), 51]
 
 
 def test_a_usage_text_with_a_printed_list_takes_no_time(tmp_path: Path) -> None:

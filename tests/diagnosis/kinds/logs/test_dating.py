@@ -16,8 +16,8 @@ STEPS = [f"2026-03-01 10:{n:02d}:00 step {n} loss 2.{n}" for n in range(1, 9)]
 def test_what_ended_training_is_not_older_than_its_last_progress(tmp_path: Path) -> None:
     case = case_of_lines(tmp_path, *STEPS, "RuntimeError: bad shape")
     event = case.catalogue.events.filter(case.catalogue.events["is_exception"])["event"][0]
-    cells = dating.cells_with_times(case.catalogue, case.pace, {event: "root"})
-    assert cells.filter(cells["event"] == event)["stated_at"][0] >= case.pace.last_at
+    occurrences = dating.occurrences_with_times(case.catalogue, case.pace, {event: "root"})
+    assert occurrences.filter(occurrences["event"] == event)["stated_at"][0] >= case.pace.last_at
 
 
 def test_what_followed_a_cause_is_not_older_than_the_cause_that_states_its_time(tmp_path: Path) -> None:
@@ -26,8 +26,8 @@ def test_what_followed_a_cause_is_not_older_than_the_cause_that_states_its_time(
     of = dict(case.catalogue.events.select("example", "event").iter_rows())
     aborted = next(event for text, event in of.items() if "aborted" in text)
     cause = next(event for text, event in of.items() if "CANCELLED" in text)
-    cells = dating.cells_with_times(case.catalogue, case.pace, {aborted: "teardown", cause: "root"})
-    at = dict(cells.select("event", "stated_at").iter_rows())
+    occurrences = dating.occurrences_with_times(case.catalogue, case.pace, {aborted: "teardown", cause: "root"})
+    at = dict(occurrences.select("event", "stated_at").iter_rows())
     assert case.pace.last_at < at[aborted] == at[cause]
 
 

@@ -158,7 +158,9 @@ def test_in_one_file_the_order_of_lines_counts() -> None:
     untimed = {name: value for name, value in RECEIVED.items() if name != "at"}
     assert weights((untimed | {"first_line": 5}, 0.0), (ECC | {"first_line": 9}, 1.0)) == [0.0, 1.0]
     facts, own = with_weights((untimed | {"first_line": 5}, 0.0), (ECC | {"first_line": 9}, 1.0))
-    facts.catalogue.cells.replace_column(facts.catalogue.cells.get_column_index("file"), pl.Series("file", [0, 0]))
+    facts.catalogue.occurrences.replace_column(
+        facts.catalogue.occurrences.get_column_index("file"), pl.Series("file", [0, 0])
+    )
     assert fallbacks.choose(facts, own).weights[1] == pytest.approx(0.05)
 
 

@@ -128,5 +128,5 @@ def test_joining_reads_no_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     one = merge(parts, tmp_path / "joined")
     assert one.columns and one.columns.name == joined.NAME
     assert one.lines == 300
-    assert one.cells and pl.read_parquet(one.cells)["n"].sum() == 300
+    assert one.occurrences and pl.read_parquet(one.occurrences)["n"].sum() == 300
     assert one.lines < log_parsing.MIN_COUNTED_LINES

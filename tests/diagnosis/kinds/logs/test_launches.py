@@ -104,8 +104,8 @@ def test_the_work_is_bounded_however_many_files_have_errors(tmp_path: Path) -> N
     case = case_of_lines(tmp_path, "python: can't open file 'train.py': [Errno 2] No such file", *later, SHAPE)
     assert launches.errors_of_other_programs(case.catalogue)
     many = range(launches.THRESHOLDS.files + 1)
-    copies = [case.catalogue.cells.with_columns(file=pl.lit(n, pl.UInt32)) for n in many]
-    assert launches.errors_of_other_programs(replace(case.catalogue, cells=pl.concat(copies))) == set()
+    copies = [case.catalogue.occurrences.with_columns(file=pl.lit(n, pl.UInt32)) for n in many]
+    assert launches.errors_of_other_programs(replace(case.catalogue, occurrences=pl.concat(copies))) == set()
 
 
 def test_nothing_of_an_earlier_launch_counts(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_job_of_nothing_but_different_messages_is_diagnosed_and_says_so(
     table = events.build(parsed)
     assert table.is_cut
     assert table.spans["lines"].to_list() == [401, 380]
-    assert set(table.cells["masked"]) <= set(table.messages["masked"])
+    assert set(table.occurrences["masked"]) <= set(table.messages["masked"])
     told = diagnose(parsed, read=lambda path, offset, length: logs[path][offset : offset + length])
     assert any("more different messages" in sentence for sentence in told.missing)
     assert "illegal memory access" in told.headline

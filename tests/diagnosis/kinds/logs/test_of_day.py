@@ -77,8 +77,8 @@ def test_a_file_without_dates_begins_next_to_the_others(tmp_path: Path) -> None:
     assert table.undated == {1, 2}
     found = clocks.estimate(table)
     assert found.corrections == ()
-    cells = found.correct(table.cells, "first_at").sort("file", "first_line")
-    first = cells.group_by("file", maintain_order=True).agg(pl.col("first_at").first())["first_at"].to_list()
+    occurrences = found.correct(table.occurrences, "first_at").sort("file", "first_line")
+    first = occurrences.group_by("file", maintain_order=True).agg(pl.col("first_at").first())["first_at"].to_list()
     at = [datetime.fromtimestamp(one / 1e9, UTC).isoformat() for one in first]
     assert at == ["2026-02-04T00:00:00+00:00", "2026-02-03T23:59:58+00:00", "2026-02-04T00:00:04+00:00"]
 
@@ -88,7 +88,7 @@ def test_a_job_without_any_date_ends_on_the_day_before_its_evidence_was_taken(tm
     for taken, day in (("2026-02-04T00:00:08", "2026-02-04"), ("2026-02-04T00:00:05", "2026-02-03")):
         as_of = int(datetime.fromisoformat(f"{taken}+00:00").timestamp()) * 1_000_000_000
         table = events.build(logs, as_of=as_of)
-        last = clocks.estimate(table).correct(table.cells, "last_at")["last_at"].max()
+        last = clocks.estimate(table).correct(table.occurrences, "last_at")["last_at"].max()
         assert datetime.fromtimestamp(last / 1e9, UTC).isoformat() == f"{day}T00:00:07+00:00"
 
 

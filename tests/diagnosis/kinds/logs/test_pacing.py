@@ -21,7 +21,7 @@ def paced(
     for duration in durations:
         at += duration
         times.append(int(at * SECOND))
-    beats = pl.DataFrame(
+    points = pl.DataFrame(
         {"at": times, "n": numbers or range(1, len(times) + 1), "line": range(1, len(times) + 1)},
         schema={"at": pl.Int64, "n": pl.Int64, "line": pl.Int64},
     ).with_columns(
@@ -32,7 +32,7 @@ def paced(
     )
     none = pl.DataFrame(schema={"file": pl.Int32, "shift": pl.Int64})
     local = pl.DataFrame(schema={"file": pl.Int32, "masked": pl.Int32, "local": pl.Int64})
-    return pace(Progress("iteration", beats), Clocks(none, local))
+    return pace(Progress("iteration", points), Clocks(none, local))
 
 
 def test_a_slowdown_that_passed_is_reported_with_its_iterations_and_a_checkpoint_is_none() -> None:
@@ -144,14 +144,14 @@ def test_a_pace_is_even_from_as_many_durations_as_could_show_a_slowdown() -> Non
 def test_stated_durations_count_if_they_fit_the_times_of_their_lines() -> None:
     for stated, expected in ((0.4, 1.0), (0.5, 0.5), (1.9, 1.9), (2.1, 1.0)):
         found = paced([1.0] * 20, stated=[stated] * 20)
-        assert found.beats["seconds"].to_list()[1:] == pytest.approx([expected] * 19)
-    assert paced([1.0] * 5, stated=[None, 0.9, None, None, 0.8]).beats["seconds"].to_list() == [None, 0.9, 1, 1, 0.8]
+        assert found.points["seconds"].to_list()[1:] == pytest.approx([expected] * 19)
+    assert paced([1.0] * 5, stated=[None, 0.9, None, None, 0.8]).points["seconds"].to_list() == [None, 0.9, 1, 1, 0.8]
 
 
 def test_the_usual_time_between_lines_leaves_out_lines_of_one_time_and_durations_are_per_iteration() -> None:
     found = paced([5.0, 4.0, 0.0, 6.0, 0.0], numbers=[1, 3, 4, 6, 8])
     assert found.usual_s == 5.0
-    assert found.beats["seconds"].to_list() == [None, 2.0, 0.0, 3.0, 0.0]
+    assert found.points["seconds"].to_list() == [None, 2.0, 0.0, 3.0, 0.0]
 
 
 def test_a_silence_begins_a_usual_time_after_the_last_line_with_a_time() -> None:

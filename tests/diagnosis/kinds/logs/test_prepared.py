@@ -12,7 +12,7 @@ from diagnosis import parse_pool
 from diagnosis.kinds.logs import log_parsing
 from diagnosis.kinds.logs.read import known
 from diagnosis.kinds.logs.read.tables import COLUMNS, UNIQUES
-from diagnosis.kinds.logs.rows import cells, stored_rows
+from diagnosis.kinds.logs.rows import occurrences, stored_rows
 from diagnosis.model import Parsed, ParseHints
 
 LINES = (
@@ -75,12 +75,15 @@ def test_files_read_together_give_what_each_gives_alone(
             assert messages[0].equals(messages[1])
     logs = [p for p in together if isinstance(p, Parsed) and p.columns is not None]
     rows, bases = [stored_rows.lines_of(p) for p in logs], [10 * number for number in range(len(logs))]
-    counted, read = cells.cells_of_files(rows, bases, None, None, logs), cells.cells_of_files(rows, bases, None, None)
+    counted, read = (
+        occurrences.occurrences_of_files(rows, bases, None, None, logs),
+        occurrences.occurrences_of_files(rows, bases, None, None),
+    )
     assert counted[0].equals(read[0])
     assert counted[1].equals(read[1])
     for p, lines in zip(logs, rows, strict=True):
         if "stamps" in p.facts:
-            assert [p.facts["stamps"]] == cells.years(stored_rows.read([lines], COLUMNS), [lines.size])
+            assert [p.facts["stamps"]] == occurrences.years(stored_rows.read([lines], COLUMNS), [lines.size])
 
 
 def test_other_files_of_a_batch_are_read_alone(tmp_path: Path) -> None:

@@ -23,6 +23,6 @@ def test_a_counter_may_have_commas_between_thousands(line: str, number: int) -> 
 
 
 def test_a_counter_goes_on_in_another_wording_of_its_line() -> None:
-    beats = pl.DataFrame({"masked": [1] * 6 + [2] * 3 + [3] * 3, "n": [*range(10, 16), 7, 8, 9, 2, 3, 4]})
-    beats = beats.with_columns(series=pl.col("masked"), file=pl.lit(0), line=pl.int_range(pl.len()))
-    assert set(progress._agreeing_beats(beats)["masked"]) == {1, 2}
+    points = pl.DataFrame({"masked": [1] * 6 + [2] * 3 + [3] * 3, "n": [*range(10, 16), 7, 8, 9, 2, 3, 4]})
+    points = points.with_columns(series=pl.col("masked"), file=pl.lit(0), line=pl.int_range(pl.len()))
+    assert set(progress._agreeing_points(points)["masked"]) == {1, 2}

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from diagnosis.kinds.logs.rows import cells, events, slabs, stored_rows
+from diagnosis.kinds.logs.rows import events, occurrences, slabs, stored_rows
 from diagnosis.model import ParseHints
 from diagnosis.parsing import parse
 
@@ -63,7 +63,7 @@ def test_files_read_one_by_one_give_the_same_rows(table: events.LogTable, monkey
     wanted = [message(table, "step"), message(table, "no time")]
     together = table.rows(wanted)
 
-    monkeypatch.setattr(cells, "MAX_LINES", 1)
+    monkeypatch.setattr(occurrences, "MAX_LINES", 1)
 
     assert table.rows(wanted).equals(together)
 
@@ -93,7 +93,7 @@ def test_a_window_of_a_large_log_has_the_time_of_a_line_far_before_it(
 ) -> None:
     whole = table.around(2, 1, 8)
 
-    monkeypatch.setattr(cells, "MAX_LINES", 1)
+    monkeypatch.setattr(occurrences, "MAX_LINES", 1)
     monkeypatch.setattr(slabs, "LINES_BEFORE", 1)
 
     assert table.around(2, 4, 6).equals(whole[3:6])

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.kinds.logs.read import tables
-from diagnosis.kinds.logs.rows import cells, events, slabs, stored_rows
+from diagnosis.kinds.logs.rows import events, occurrences, slabs, stored_rows
 from diagnosis.kinds.logs.rows.events import LogTable
-from tests.diagnosis.kinds.logs.test_cells import FILE, written
+from tests.diagnosis.kinds.logs.test_occurrences import FILE, written
 
 LONG = st.lists(FILE, min_size=1, max_size=8).map(lambda parts: [line for part in parts for line in part])
 
@@ -28,7 +28,7 @@ def many_lines() -> Iterator[None]:
 
 def table_of(lines: list[tuple[int, int, int | None]], folder: Path) -> LogTable:
     rows = (written(lines, folder / "log.parquet"),)
-    found, spans = cells.cells_of_files(rows, [0], None, None)
+    found, spans = occurrences.occurrences_of_files(rows, [0], None, None)
     sources = pl.DataFrame(
         {"source": [0], "file": [0], "node": ["a"], "rank": [0]}, schema_overrides={"file": pl.UInt32}
     )
@@ -57,7 +57,7 @@ def test_the_end_and_the_first_line_are_among_at_most_so_many_lines(
         patch.setattr(events, "MAX_PLACES_READ", min(places, most - most // 2))
         usual = table.sampled([1, 2], 0, most)
         patch.setattr(slabs, "LINES_BEFORE", 2)
-        patch.setattr(cells, "MAX_LINES", slab)
+        patch.setattr(occurrences, "MAX_LINES", slab)
         patch.setattr(tables, "ROWS_PER_GROUP", group)
         found = table.sampled([1, 2], 0, most)
     assert found.equals(usual), "the lines that are read at once change nothing"

@@ -19,7 +19,7 @@ from diagnosis.kinds.logs.compare.detectors import absent, cause, complaints, la
 
 class Detector(Protocol):
     """``id`` names it in reports and switches it off; ``why``: the reason why it works, ``needs``:
-    its requirements, each a clause; ``find_clues`` costs at most a pass over the case's cells and
+    its requirements, each a clause; ``find_clues`` costs at most a pass over the case's occurrences and
     the lines of a few messages.
     """
 

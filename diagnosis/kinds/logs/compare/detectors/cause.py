@@ -22,9 +22,9 @@ needs: Final = "root events of few nodes"
 def find_clues(case: Case) -> Iterator[Clue]:
     """The heaviest root events of each node of the cause."""
     roots = case.roots
-    cells = case.catalogue.cells.filter(pl.col("event").is_in(list(roots.members)))
+    occurrences = case.catalogue.occurrences.filter(pl.col("event").is_in(list(roots.members)))
     for node in roots.nodes:
-        present = set(cells.filter(pl.col("node") == node)["event"].to_list())
+        present = set(occurrences.filter(pl.col("node") == node)["event"].to_list())
         present |= {event for event in roots.members if node in case.named.get(event, ())}
         heaviest = sorted(present, key=lambda event: (-roots.weights[event], event))
         for event in heaviest[: LIMITS.told]:

@@ -61,7 +61,7 @@ def measured(case: Case) -> tuple[Measure, ...]:
     """What the ranks, or else the nodes, of a case state of their steps. Reads up to
     ``LIMITS.messages`` × ``LIMITS.lines`` lines.
     """
-    ranks = case.catalogue.cells["rank"].drop_nulls().n_unique()
+    ranks = case.catalogue.occurrences["rank"].drop_nulls().n_unique()
     who, total = ("rank", ranks) if ranks > case.total else ("node", case.total)
     told: dict[_Key, dict[_Writer, list[_Value]]] = defaultdict(lambda: defaultdict(list))
     for masked in _measuring_messages(case, who, total):
@@ -105,13 +105,13 @@ def _measuring_messages(case: Case, who: str, total: int) -> list[list[int]]:
     """
     messages = case.table.messages.filter(pl.col("count") >= THRESHOLDS.lines).select("masked", "text", "example")
     wording = pl.Series("wording", hosts.hide_hosts(messages["text"], case.catalogue.nodes))
-    cells = case.catalogue.cells.join(messages.with_columns(wording), on="masked")
+    occurrences = case.catalogue.occurrences.join(messages.with_columns(wording), on="masked")
     places = pl.col(who).drop_nulls().n_unique()
     # what one place alone prints shows the course of the job
     is_of_most = (pl.col("places") >= stats.MINORITY_SHARE * 2 * total) | (pl.col("places") == 1)
     is_repeated = pl.col("n") >= THRESHOLDS.lines * pl.col("places")
     many = (
-        cells.group_by("wording")
+        occurrences.group_by("wording")
         .agg(pl.col("masked").unique().sort(), pl.col("example").first(), places=places, n=pl.col("n").sum())
         .filter(is_of_most & is_repeated)
         .sort("n", "wording", descending=[True, False])
@@ -129,13 +129,13 @@ def _lines(case: Case, masked: Sequence[int]) -> Iterable[tuple[_Writer, str, st
     """Lines of one wording with writer, path and number, spread over the whole run. Reads the lines
     of up to ``LIMITS.files`` files, small ones together.
     """
-    cells = case.catalogue.cells.filter(pl.col("masked").is_in(masked))
-    each = max(LIMITS.of_writer, LIMITS.lines // max(1, cells.height))
-    most = int(cells["n"].max() or 0)  # type: ignore[arg-type]
+    occurrences = case.catalogue.occurrences.filter(pl.col("masked").is_in(masked))
+    each = max(LIMITS.of_writer, LIMITS.lines // max(1, occurrences.height))
+    most = int(occurrences["n"].max() or 0)  # type: ignore[arg-type]
     stride = max(1, ceil(most / each))
     writers = case.table.sources.select("source", "node", "rank")
     place = pl.int_range(pl.len()).over("source")
-    files = cells["file"].unique().sort().head(LIMITS.files).to_list()
+    files = occurrences["file"].unique().sort().head(LIMITS.files).to_list()
     for slab in case.table.slabs(masked, files=files):
         rows = slab.filter(place % stride == 0).join(writers, on="source", how="left", maintain_order="left")
         texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)

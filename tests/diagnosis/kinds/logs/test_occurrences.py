@@ -1,4 +1,4 @@
-"""Cells: who printed which message, counted line by line, for files that are read together and in slices."""
+"""Occurrences: who printed which message, counted line by line, for files that are read together and in slices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.kinds.logs.read.tables import COLUMNS
-from diagnosis.kinds.logs.rows import cells
+from diagnosis.kinds.logs.rows import occurrences
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 
 #: (source, message, seconds or None) of each line.
@@ -34,7 +34,7 @@ def written(lines: Sequence[tuple[int, int, int | None]], target: Path) -> Rows:
 
 
 def counted(files: Sequence[Sequence[tuple[int, int, int | None]]]) -> list[tuple[object, ...]]:
-    """The rows of ``CELLS`` by definition."""
+    """The rows of ``OCCURRENCES`` by definition."""
     found = []
     for number, lines in enumerate(files):
         times = [None if at is None else at * 600 * SECOND for _, _, at in lines]
@@ -55,11 +55,11 @@ def counted(files: Sequence[Sequence[tuple[int, int, int | None]]]) -> list[tupl
 def test_each_message_of_each_source_is_counted_with_its_first_and_last_times(
     tmp_path_factory: pytest.TempPathFactory, files: list[list[tuple[int, int, int | None]]], most: int
 ) -> None:
-    folder = tmp_path_factory.mktemp("cells")
+    folder = tmp_path_factory.mktemp("occurrences")
     rows = [written(lines, folder / f"{number}.parquet") for number, lines in enumerate(files)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "MAX_LINES", most)
-        found, spans = cells.cells_of_files(rows, [10 * number for number in range(len(files))], None, None)
+        patch.setattr(occurrences, "MAX_LINES", most)
+        found, spans = occurrences.occurrences_of_files(rows, [10 * number for number in range(len(files))], None, None)
 
     assert found.rows() == counted(files)
     assert spans["lines"].to_list() == [len(lines) for lines in files]
@@ -80,14 +80,16 @@ def test_a_log_counted_in_any_pieces_and_joined_in_any_tree_is_counted_as_one(
 ) -> None:
     folder = tmp_path_factory.mktemp("pieces")
     edges = [0, *sorted(cut for cut in cuts if cut < len(lines)), len(lines)]
-    runs = [cells.count_lines(written(lines[low:high], folder / f"{low}.parquet")) for low, high in pairwise(edges)]
+    runs = [
+        occurrences.count_lines(written(lines[low:high], folder / f"{low}.parquet")) for low, high in pairwise(edges)
+    ]
     while len(runs) > 1:  # neighbours are joined, the first ones in larger groups
         runs = [
-            cells.join_counts(runs[:fold]),
-            *(cells.join_counts(runs[n : n + 2]) for n in range(fold, len(runs), 2)),
+            occurrences.join_counts(runs[:fold]),
+            *(occurrences.join_counts(runs[n : n + 2]) for n in range(fold, len(runs), 2)),
         ]
         fold = max(fold, 2)
 
-    whole = cells.count_lines(written(lines, folder / "whole.parquet"))
+    whole = occurrences.count_lines(written(lines, folder / "whole.parquet"))
     assert runs[0].edges == whole.edges
-    assert runs[0].cells.rows() == whole.cells.rows()
+    assert runs[0].occurrences.rows() == whole.occurrences.rows()

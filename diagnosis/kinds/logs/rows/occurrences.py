@@ -2,11 +2,10 @@
 message), and for each file.
 
 Lines are counted in runs of any length, anywhere: :func:`count_lines` makes :class:`Counts` of a
-run,
-:func:`join_counts` those of consecutive runs. Joining is associative, so any number of processes
-may count, and join in a tree. :func:`cells_of_files` makes the tables of a job of them. One pass of
-compiled code over the lines; the rest follows the number of *different* pairs. A file is read in
-slices, so that memory stays bounded.
+run, :func:`join_counts` those of consecutive runs. Joining is associative, so any number of
+processes may count, and join in a tree. :func:`occurrences_of_files` makes the tables of a job of
+them. One pass of compiled code over the lines; the rest follows the number of *different* pairs. A
+file is read in slices, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from diagnosis.model import Parsed
 MAX_LINES: Final = 1 << 19
 #: Files read at a time.
 _MAX_FILES: Final = 512
-CELLS: Final = {
+OCCURRENCES: Final = {
     "file": pl.UInt32,
     "source": pl.UInt32,
     "masked": pl.UInt64,
@@ -54,9 +53,9 @@ SPANS: Final = {
 
 
 class Counts(NamedTuple):
-    """The cells of a run of lines of one file, and its edges.
+    """The occurrences of a run of lines of one file, and its edges.
 
-    A row of ``cells`` (:data:`COUNTED`) is a writer with a message: ``n`` lines, their
+    A row of ``occurrences`` (:data:`COUNTED`) is a writer with a message: ``n`` lines, their
     ``first_line`` and ``last_line`` (1 is the run's first); ``stated_at``: the first time that one
     of them states; ``known_at``, ``last_at``: the first and last time that are known of one, its
     own or the last before it in the run; ``until_at``: by when those were written that another time
@@ -64,12 +63,12 @@ class Counts(NamedTuple):
     after its last.
     """
 
-    cells: pl.DataFrame
+    occurrences: pl.DataFrame
     edges: Edges
 
 
 def join_counts(runs: Sequence[Counts]) -> Counts:
-    """The counts of consecutive runs of one file as those of one run. Associative. O(cells)."""
+    """The counts of consecutive runs of one file as those of one run. Associative. O(occurrences)."""
     parts, lines, jumps = [pl.DataFrame(schema=COUNTED)], 0, 0
     first: int | None = None
     last: int | None = None
@@ -80,7 +79,7 @@ def join_counts(runs: Sequence[Counts]) -> Counts:
         early, waiting = pl.col("is_early"), pl.col("is_waiting")
         before, until = pl.lit(last, pl.Int64), pl.lit(after, pl.Int64)
         parts.append(
-            run.cells.with_columns(
+            run.occurrences.with_columns(
                 pl.col("first_line", "last_line") + pl.lit(lines, pl.UInt32),
                 known_at=pl.when(early).then(pl.min_horizontal("known_at", before)).otherwise("known_at"),
                 last_at=pl.when(early).then(pl.max_horizontal("last_at", before)).otherwise("last_at"),
@@ -94,7 +93,7 @@ def join_counts(runs: Sequence[Counts]) -> Counts:
         lines += edges.lines
         first = edges.first if first is None else first
         last = last if edges.last is None else edges.last
-    cells = (
+    occurrences = (
         pl.concat(parts)
         .group_by("source", "masked")
         .agg(
@@ -106,92 +105,96 @@ def join_counts(runs: Sequence[Counts]) -> Counts:
             pl.col("is_early", "is_waiting").any(),
         )
     )
-    cells = cells.select(pl.col(name).cast(kind) for name, kind in COUNTED.items())
-    return Counts(cells.sort("source", "masked"), Edges(lines, first, last, jumps))
+    occurrences = occurrences.select(pl.col(name).cast(kind) for name, kind in COUNTED.items())
+    return Counts(occurrences.sort("source", "masked"), Edges(lines, first, last, jumps))
 
 
 def count_lines(lines: Rows) -> Counts:
     """The counts of one file's lines, all of whose times are final."""
-    cells, (edges,) = _of_group([lines], [0], None)
-    return Counts(cells.select(COUNTED.keys()).sort("source", "masked"), edges)
+    occurrences, (edges,) = _of_group([lines], [0], None)
+    return Counts(occurrences.select(COUNTED.keys()).sort("source", "masked"), edges)
 
 
 def with_sources(counts: Counts, source: Sequence[int]) -> Counts:
     """The counts with other numbers of the writers: ``source[n]`` instead of n."""
     number = pl.col("source").replace_strict(list(range(len(source))), source, return_dtype=pl.UInt32)
-    return counts._replace(cells=counts.cells.with_columns(number))
+    return counts._replace(occurrences=counts.occurrences.with_columns(number))
 
 
 def counts_of(p: Parsed) -> Counts:
     """The counts of a log: stored ones, or made now."""
-    if p.cells is None:
+    if p.occurrences is None:
         return count_lines(stored_rows.lines_of(p))
-    return Counts(pl.read_parquet(p.cells), Edges(*p.facts["edges"]))
+    return Counts(pl.read_parquet(p.occurrences), Edges(*p.facts["edges"]))
 
 
 def store_counts(p: Parsed, counts: Counts, target: Path) -> Parsed:
     """``p`` with its counts in the file ``target``."""
-    counts.cells.write_parquet(target, compression="lz4", statistics=False)
-    return replace(p, cells=target, facts={**p.facts, "edges": list(counts.edges)})
+    counts.occurrences.write_parquet(target, compression="lz4", statistics=False)
+    return replace(p, occurrences=target, facts={**p.facts, "edges": list(counts.edges)})
 
 
-def cells_of_files(
+def occurrences_of_files(
     logs: Sequence[Rows],
     bases: Sequence[int],
     year_at: int | None,
     kept: pl.Series | None,
     parsed: Sequence[Parsed] = (),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """``cells`` (of the messages ``kept`` only, where not all are) and ``spans`` (of all lines) of
+    """``occurrences`` (of the messages ``kept`` only, where not all are) and ``spans`` (of all lines) of
     these files, see
     :class:`events.LogTable`; ``bases`` are the numbers of each file's first writer; ``parsed``: the
     files as they were parsed. Those that were counted are not read, unless their times move to
     another year.
     """
-    found, spans = [pl.DataFrame(schema=CELLS)], dict[int, tuple[object, ...]]()
+    found, spans = [pl.DataFrame(schema=OCCURRENCES)], dict[int, tuple[object, ...]]()
 
-    def add(cells: pl.DataFrame, edges: Mapping[int, Edges], files: Mapping[int, int]) -> None:
+    def add(occurrences: pl.DataFrame, edges: Mapping[int, Edges], files: Mapping[int, int]) -> None:
         # ``files``: the file of each number in the table
         base = {number: bases[file] for number, file in files.items()}
-        here = cells.filter(pl.col("file").is_in(list(files))).with_columns(
+        here = occurrences.filter(pl.col("file").is_in(list(files))).with_columns(
             file=pl.col("file").replace_strict(files, return_dtype=pl.UInt32),
             source=pl.col("source") + pl.col("file").replace_strict(base, return_dtype=pl.UInt32),
         )
-        found.append(_as_cells(here, kept))
+        found.append(_as_occurrences(here, kept))
         spans.update(_spans(here, edges))
 
     done: dict[Path, dict[int, int]] = defaultdict(dict)
     for file, p in enumerate(parsed):
-        if p.cells is not None and (year_at is None or not p.facts["has_yearless"]):
-            done[p.cells][p.part.number if p.part else 0] = file
+        if p.occurrences is not None and (year_at is None or not p.facts["has_yearless"]):
+            done[p.occurrences][p.part.number if p.part else 0] = file
     counted = set(chain.from_iterable(files.values() for files in done.values()))
     unread = [file for file in range(len(logs)) if file not in counted]
     for places in file_groups([logs[file].size for file in unread]):
         group = [unread[place] for place in places]
-        cells, edges = _of_group([logs[file] for file in group], [bases[file] for file in group], year_at)
-        add(cells, dict(zip(group, edges, strict=True)), dict(enumerate(group)))
+        occurrences, edges = _of_group([logs[file] for file in group], [bases[file] for file in group], year_at)
+        add(occurrences, dict(zip(group, edges, strict=True)), dict(enumerate(group)))
     for table, files in done.items():
-        cells = pl.read_parquet(table)
-        cells = cells if "file" in cells.columns else cells.with_columns(file=pl.lit(0, pl.UInt32))
-        add(cells, {file: Edges(*parsed[file].facts["edges"]) for file in files.values()}, files)
+        occurrences = pl.read_parquet(table)
+        occurrences = (
+            occurrences if "file" in occurrences.columns else occurrences.with_columns(file=pl.lit(0, pl.UInt32))
+        )
+        add(occurrences, {file: Edges(*parsed[file].facts["edges"]) for file in files.values()}, files)
     rows = [spans[file] for file in sorted(spans)]
     return pl.concat(found).sort("file", "source", "masked"), pl.DataFrame(rows, schema=SPANS, orient="row")
 
 
-def _as_cells(cells: pl.DataFrame, kept: pl.Series | None) -> pl.DataFrame:
-    """Whole files' rows of ``COUNTED`` as rows of ``CELLS``."""
+def _as_occurrences(occurrences: pl.DataFrame, kept: pl.Series | None) -> pl.DataFrame:
+    """Whole files' rows of ``COUNTED`` as rows of ``OCCURRENCES``."""
     if kept is not None:
-        cells = cells.filter(pl.col("masked").is_in(kept.implode()))
-    return cells.with_columns(
+        occurrences = occurrences.filter(pl.col("masked").is_in(kept.implode()))
+    return occurrences.with_columns(
         first_at=pl.coalesce("stated_at", "known_at"),
         until_at=pl.when(~pl.col("is_waiting")).then("until_at"),
         is_stamped=pl.col("stated_at").is_not_null(),
-    ).select(pl.col(name).cast(kind) for name, kind in CELLS.items())
+    ).select(pl.col(name).cast(kind) for name, kind in OCCURRENCES.items())
 
 
-def _spans(cells: pl.DataFrame, edges: Mapping[int, Edges]) -> dict[int, tuple[object, ...]]:
+def _spans(occurrences: pl.DataFrame, edges: Mapping[int, Edges]) -> dict[int, tuple[object, ...]]:
     """A row of ``SPANS`` for each file with lines."""
-    times = cells.group_by("file").agg(low=pl.coalesce("stated_at", "known_at").min(), high=pl.col("last_at").max())
+    times = occurrences.group_by("file").agg(
+        low=pl.coalesce("stated_at", "known_at").min(), high=pl.col("last_at").max()
+    )
     return {file: (file, edges[file].lines, low, high, edges[file].jumps) for file, low, high in times.iter_rows()}
 
 
@@ -212,7 +215,7 @@ def file_groups(lines: Sequence[int]) -> Iterator[list[int]]:
 def of_rows(
     rows: pl.DataFrame, sizes: Sequence[int], bases: Sequence[int], year_at: int | None = None
 ) -> tuple[pl.DataFrame, list[Edges]]:
-    """The cells of several files, whose lines are ``rows``, as rows of ``COUNTED`` with the number
+    """The occurrences of several files, whose lines are ``rows``, as rows of ``COUNTED`` with the number
     of their ``file``, and each file's edges.
     """
     tally = Tally(len(sizes))
