@@ -40,22 +40,33 @@ _NOTHING: Final[_Count] = (0, 0.0)
 def work_next(acts: Mapping[str, Act], *, requested: int) -> None:
     """Do the next run of the kinds in ``acts``. If nothing is queued, do ``requested``: the run of a dead worker is
     still marked as running, and only a claim shows that.
+
+    Two workers may choose one run. The one that does not get it chooses again: its message stands for a run that is
+    still queued, and no other message would come for it.
     """
-    turn = next(_turns)
-    run_id = next_run(acts, oldest=turn % _OLDEST_EVERY == 0)
-    slot = None
-    if run_id is not None and Run.objects.filter(pk=run_id, is_long=True).exists():
-        slot = slots.take()
-        if slot is None:
-            run_id = next_run(acts, is_short=True)
-            if run_id is None:
-                return
-    kind = Run.objects.filter(pk=run_id or requested).values_list("kind", flat=True).first()
+    is_oldest = next(_turns) % _OLDEST_EVERY == 0
+    while (run_id := next_run(acts, oldest=is_oldest)) is not None:
+        slot = None
+        if Run.objects.filter(pk=run_id, is_long=True).exists():
+            slot = slots.take()
+            if slot is None:
+                run_id = next_run(acts, is_short=True)
+                if run_id is None:
+                    return
+        if _run_do(run_id, acts, slot):
+            return
+    _run_do(requested, acts, None)
+
+
+def _run_do(run_id: int, acts: Mapping[str, Act], slot: slots.Slot | None) -> bool:
+    """Whether it was claimed, and done."""
+    kind = Run.objects.filter(pk=run_id).values_list("kind", flat=True).first()
     if kind is None or kind not in acts:
-        return
-    was_long = run_do(run_id or requested, acts[kind], slot)
-    if was_long:
+        return False
+    work = run_do(run_id, acts[kind], slot)
+    if work is not None and work.slot is not None:
         _wake_another(acts)
+    return work is not None
 
 
 def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool = False) -> int | None:

@@ -43,11 +43,11 @@ _ASK_AGAIN_S = (1, 2, 5, 10, 20, 30, 60, 60)
 MAX_WAITS = 100
 
 
-def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = None) -> bool:
+def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = None) -> Work | None:
     """Claim the run, do its work, record the result. Without a claim (finished, or held by another worker) nothing
     happens.
 
-    ``slot`` is for work that is known to be long; it is released afterwards. Returns whether one was held.
+    ``slot`` is for work that is known to be long; it is released afterwards. Returns the work; None without a claim.
 
     An expected problem (:class:`Refused`) fails the run with its sentence; after an unexpected one it may be retried.
     """
@@ -63,7 +63,7 @@ def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = N
         held_slot = work.slot if work is not None else slot
         if held_slot is not None:
             held_slot.release()
-    return held_slot is not None
+    return work
 
 
 def _span_of(run: Run) -> tuple[str, str, spans.Attributes]:

@@ -72,7 +72,8 @@ def running(root: Path = ROOT, **variables: str) -> Iterator[Site]:
     """
     with tempfile.TemporaryDirectory(prefix="faultline-measure-", ignore_cleanup_errors=True) as folder:
         data, port, log = Path(folder) / "data", free_port(), Path(folder) / "run.log"
-        ours = ("DATABASE_URL", "REDIS_URL", "FAULTLINE_DATA_DIR")
+        # the last one: an installation compiles each module once, and not in each process
+        ours = ("DATABASE_URL", "REDIS_URL", "FAULTLINE_DATA_DIR", "PYTHONDONTWRITEBYTECODE")
         env = {name: value for name, value in os.environ.items() if name not in ours}
         env |= {"FAULTLINE_DATA_DIR": str(data), "FAULTLINE_PORT": str(port), "FAULTLINE_DEMO": "0"}
         env |= {"PYTHONPATH": str(root), **variables}

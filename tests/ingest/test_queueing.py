@@ -124,6 +124,25 @@ def test_a_message_for_a_run_that_is_done_already_does_another_one() -> None:
     assert done == [first.pk, second.pk]
 
 
+def test_a_worker_whose_run_was_taken_by_another_one_does_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = queued(make_job(), 2)
+    done: list[int] = []
+    choose = queueing.next_run
+
+    def choose_late(*args: Any, **options: Any) -> int | None:
+        chosen = choose(*args, **options)
+        if not done and chosen == first.pk:  # another worker chose the same, and was faster
+            runs.run_do(first.pk, lambda work: done.append(-1))
+        return chosen
+
+    monkeypatch.setattr(queueing, "next_run", choose_late)
+    acts = {Run.Kind.PARSE: lambda work: done.append(work.run.pk)}
+    queueing.work_next(acts, requested=first.pk)
+    assert done == [-1, second.pk], "no other message comes for it"
+
+
 def test_long_work_waits_for_a_slot_and_short_work_passes_it(one_slot: None) -> None:
     (long,), (short,) = queued(job_of("anna"), is_long=True), queued(job_of("ben"))
     slot = slots.take()
