@@ -129,7 +129,7 @@ class Known:
     def symptom(self) -> str:
         """People dump stacks of hung or slow jobs: without logs this alone shows the symptom."""
         shown = ""
-        if self.stacks.has_evidence:
+        if self.stacks.has_evidence and self.stacks.shows_course:
             shown = "slow" if self.stacks.is_moving else "hang"
         return symptom_of(self.conclusion or Answer(), self.logs.symptom or shown)
 

@@ -87,8 +87,9 @@ class Situation:
 
     @property
     def has_stacks_alone(self) -> bool:
-        """Stacks without logs: people dump them of hung or slow jobs."""
-        return self.stacks.has_evidence and not self.logs.has_evidence
+        """Compared stacks without logs: people dump them of hung or slow jobs."""
+        has_course = self.stacks.has_evidence and self.stacks.shows_course
+        return has_course and not self.logs.has_evidence
 
     @property
     def has_broken_part(self) -> bool:

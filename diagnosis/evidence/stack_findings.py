@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from diagnosis.evidence.accused import Suspect
+
+#: Rules of stacks of which fewer than two had a rank.
+_NOTHING_COMPARED: Final = ("none", "too_few")
 
 
 class StackGroup(msgspec.Struct, frozen=True):
@@ -73,6 +78,11 @@ class StackFinding(msgspec.Struct, frozen=True):
     def has_evidence(self) -> bool:
         """Whether there are stacks at all."""
         return bool(self.ranks or self.suspect_ranks or self.reason)
+
+    @property
+    def shows_course(self) -> bool:
+        """Whether dumps were compared: a single one shows a moment of a job that may be well."""
+        return bool(self.suspects) or self.rule not in _NOTHING_COMPARED
 
     @property
     def is_stuck(self) -> bool:

@@ -20,7 +20,18 @@ from diagnosis.conclusion.conclude import (
 from diagnosis.conclusion.conclusion_records import report_of
 from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
-from diagnosis.evidence import SETUP_CHECK, Check, Finding, FlowFinding, Outcome, Place, Result, StackFinding, decode
+from diagnosis.evidence import (
+    SETUP_CHECK,
+    Check,
+    Finding,
+    FlowFinding,
+    Outcome,
+    Place,
+    Result,
+    StackFinding,
+    Suspect,
+    decode,
+)
 from diagnosis.model import AlarmNote
 from diagnosis.report_records import IterationRow, Timeline
 from diagnosis.result import NO_LOGS, Attempt, LogDiagnosis, Verdict
@@ -40,7 +51,9 @@ ENDED_SO = replace(BROKEN, is_end=True)
 BEHIND = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="framework.collective.timeout"))
 OTHER_VERSION = replace(BROKEN, check=replace(CHECK, id=SETUP_CHECK))
 SLOW_PLACE = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="performance.straggler"))
-STILL = StackFinding(reason="they wait")
+STILL = StackFinding(reason="they wait", rule="waiting")
+LONE = StackFinding(reason="one dump", rule="too_few")
+LONE_WITH_SUSPECT = StackFinding(reason="one dump", rule="too_few", suspects=(Suspect("n1"),))
 MOVING = StackFinding(reason="they move", is_moving=True)
 
 
@@ -78,6 +91,8 @@ def slow(t: float, until: float, **more: Any) -> Finding:
         (situation(ENDED, results=(BEHIND,)), "degraded", "succeeded"),
         (situation(None, stacks=STILL), "hung", "failed"),
         (situation(None, stacks=MOVING), "degraded", "unknown"),
+        (situation(None, stacks=LONE), "unknown", "unknown"),
+        (situation(None, stacks=LONE_WITH_SUSPECT), "hung", "failed"),
         (situation(ENDED, stacks=STILL), "healthy", "succeeded"),
         (situation(ENDED, stacks=MOVING), "healthy", "succeeded"),
         (situation(ENDED, slowdowns=(STRETCH,)), "degraded", "succeeded"),

@@ -18,6 +18,7 @@ BLAME: Final = thresholds.of("blame")
 LIMITS: Final = thresholds.limits("stack_report")
 #: Sentences of NCCL's own reports in the reason.
 _MAX_RAS_SENTENCES: Final = 3
+_NOT_COMPARED: Final = "The stacks show a moment and could not be compared. Dump every rank, twice, some seconds apart."
 _FIRST_CLAUSE_END = re.compile(r"(?<=\w\))\.|[;.](?:\s|$)")
 
 
@@ -31,7 +32,7 @@ def reason_of(found: Findings) -> str:
     by_ras = [accusation for accusation in found.accused.values() if accusation.scores.get("ras")]
     parts += [f"RAS: {accusation.node or ''} {accusation.reasons[-1]}." for accusation in by_ras[:_MAX_RAS_SENTENCES]]
     parts += [f"RAS: {sentence}." for sentence in found.ahead[:_MAX_RAS_SENTENCES]]
-    return " ".join(parts) or "The stack evidence could not be compared."
+    return " ".join(parts) or _NOT_COMPARED
 
 
 def _collective_sentences(verdict: Verdict, *, is_recorded: bool) -> list[str]:
