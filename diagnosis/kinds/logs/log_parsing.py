@@ -163,9 +163,10 @@ def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str
         "is_undated": log.of_day > 0 and not log.has_dates,
         "used_year": log.used_year,
         "folded_lines": log.folded_lines,
-        "has_headers": log.has_headers,
+        "has_headers": log.headed_lines > 0,
+        "headed_lines": log.headed_lines,
     }
-    if not log.has_headers:
+    if not log.headed_lines:
         facts["form"] = form_of(encodings.decode(head[: len(head) - len(head) % 2], encoding))
     sources = settle_labels(log.sources.all, log.counts)
     return replace(parsed, lines=log.lines, notes=(*notes, *folded, *long, *since), sources=sources, facts=facts)
@@ -262,6 +263,7 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         "used_year": None if is_counted else target,
         "folded_lines": sum(part.facts.get("folded_lines", 0) for part in parts),
         "has_headers": any(part.facts.get("has_headers", True) for part in parts),
+        "headed_lines": sum(part.facts.get("headed_lines", part.lines) for part in parts),
     }
     facts.pop("ends", None)
     merged = Parsed(

@@ -14,7 +14,7 @@ from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.states import bad_values, formats
 from diagnosis.kinds.states.bad_values import FaultRow
 from diagnosis.kinds.states.formats import Format
-from diagnosis.kinds.states.report_sections import facts_of
+from diagnosis.kinds.states.report_sections import facts_of_formats
 from diagnosis.model import Parsed, Role
 
 #: Bad values of one file that become results, the strongest first; others repeat them.
@@ -23,6 +23,7 @@ MAX_RESULTS: Final = 16
 #: What a description of a pod tells of the time before a container began again, and of now.
 _FORMER: Final = ".Last State."
 _NOW: Final = ".State"
+type _Ids = frozenset[str]
 _XID_LINE: Final = "NVRM: Xid (PCI:0000:00:00): {code}, pid=0"
 
 
@@ -35,15 +36,15 @@ def analyse(parsed: Sequence[Parsed]) -> list[Result]:
 
 
 def _of_report(parsed: Parsed) -> list[Result]:
-    facts = facts_of(parsed)
-    ids = frozenset(parsed.facts.get("formats") or ())
-    rows = _rows_by_name(ids, (fact.name for fact in facts))
+    found = facts_of_formats(parsed)
+    facts = [fact for _, fact in found]
+    rows = _rows_by_name((ids, fact.name) for ids, fact in found)
     greatest = _greatest(facts)
     now = [fact for fact in facts if fact.name.endswith(_NOW)]
     states = {fact.name.removesuffix(_NOW): fact.value for fact in now}
     bad: dict[tuple[str, str], Result] = {}
-    for fact in sorted(facts, key=lambda fact: not fact.part):  # what names a part says more
-        for row in rows[fact.name]:
+    for ids, fact in sorted(found, key=lambda row: not row[1].part):  # what names a part says more
+        for row in rows[ids, fact.name]:
             category = _category(row, fact, greatest)
             if category:
                 result = _result(parsed.path, ids, row, category, fact)
@@ -64,9 +65,11 @@ def _in_time(result: Result, fact: Fact, states: Mapping[str, str]) -> Result:
     return replace(result, is_end=bool(now) and states.get(container) == "Terminated")
 
 
-def _rows_by_name(ids: frozenset[str], names: Iterable[str]) -> dict[str, list[FaultRow]]:
-    """The rows that judge each property: reports repeat few names many times."""
-    return {name: [row for row in bad_values.load() if row.is_about(ids, name)] for name in set(names)}
+def _rows_by_name(names: Iterable[tuple[_Ids, str]]) -> dict[tuple[_Ids, str], list[FaultRow]]:
+    """The rows that judge each property of reports of these formats: reports repeat few names many
+    times.
+    """
+    return {key: [row for row in bad_values.load() if row.is_about(*key)] for key in set(names)}
 
 
 def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
@@ -113,7 +116,9 @@ def _is_beyond(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]
 
 
 def _number(row: FaultRow, value: str) -> float | None:
-    """The number of a value; 0 for words that say that there is nothing to compare with the peers ("<inactive>")."""
+    """The number of a value; 0 for words that say that there is nothing to compare with the peers
+    ("<inactive>").
+    """
     if row.below_peers is None or row.value is None:
         return number_of(value)
     says_nothing = row.value.match(value) is not None

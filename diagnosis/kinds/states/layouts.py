@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from functools import lru_cache
+from itertools import chain, islice
 from typing import Final
 
-from diagnosis.kinds.states import shapes
-from diagnosis.kinds.states.formats import load_layouts
+from diagnosis.kinds.states import aligned_tables, shapes
+from diagnosis.kinds.states.formats import Format, load_layouts
 from diagnosis.kinds.states.shapes import MAX_DEPTH, MAX_LINE_CHARS, Entry
 
 #: Facts of one text.
@@ -23,6 +24,7 @@ _MIN_ENTRIES: Final = 3
 _MIN_SHARE: Final = 0.5
 #: Characters in which the words of a family are counted.
 _BEGIN_CHARS: Final = 4_096
+_NO_FAMILY: Final = "layout"
 #: How documents begin, with their shape.
 _DOCUMENTS: Final = {"{": "json", "[": "json", "<": "xml"}
 #: Lines of marks: they part a table from its header.
@@ -46,10 +48,10 @@ _NUMBERED: Final = re.compile(
 _NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,:%]*")
 _DIGIT: Final = re.compile(r"\d")
 #: The name of a column: no number, and no end of a sentence.
-_COLUMN: Final = re.compile(r"(?![-+]?[0-9][0-9.,:%]*$).{0,23}[^.;!?]")
+_COLUMN: Final = re.compile(r"(?![-+]?[0-9][0-9.,:%]*$).{0,23}[^.;:!?]")
 _NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "server"})
 #: A first column of times or steps: a history, no state.
-_HISTORY: Final = re.compile(r"(?i)\"?(?:time|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
+_HISTORY: Final = re.compile(r"(?i)\"?(?:time(?! \(%\))|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
 _MAX_COLUMNS: Final = 64
 #: Columns of a table, and of one with a line of marks below its header.
 _MIN_COLUMNS: Final = 3
@@ -74,11 +76,23 @@ def _by_gaps(line: str) -> list[str]:
 _SPLITS: Final[tuple[_Split, ...]] = (*map(_between, "|,;\t"), _by_gaps, str.split)
 
 
-def family_of(text: str, path: str) -> str:
-    """The id of the layout whose words occur most often in the path and the beginning of a text."""
+def family_of(text: str, path: str) -> Format:
+    """The layout whose words occur most often in the path and the beginning of a text."""
     said = f"{path}\n{text[:_BEGIN_CHARS]}"
-    counts = {form.id: len(form.sign.findall(said)) for form in load_layouts()}
-    return max(counts, key=lambda name: counts[name])
+    return max(load_layouts(), key=lambda form: len(form.sign.findall(said)))
+
+
+def family_of_part(entry: Entry, family: Format) -> Format:
+    """The layout of a single fact: its part and its property say more than the whole text, whose
+    family is given.
+    """
+    own = _of_words(f"{entry.part} {'.'.join(entry.path)}")
+    return family if own.id == _NO_FAMILY else own
+
+
+@lru_cache(maxsize=4_096)
+def _of_words(words: str) -> Format:
+    return family_of(words, "")
 
 
 def entries(text: str) -> list[Entry]:
@@ -105,28 +119,42 @@ class _Lines:
         self._least = _MIN_COLUMNS
 
     def read(self, text: str) -> Iterator[Entry]:
-        """The entries of all lines."""
-        for number, line in enumerate(text.splitlines(), 1):
-            body = line[:MAX_LINE_CHARS].strip()
-            if not body:
-                self._header = []
-                self._before = ""
-            elif _RULE.fullmatch(body):
+        """The entries of all lines, block by block."""
+        for first, lines in aligned_tables.blocks_of(text):
+            found = self._of_block([line[:MAX_LINE_CHARS] for line in lines])
+            yield from (entry._replace(line=entry.line + first) for entry in found)
+
+    def _of_block(self, block: Sequence[str]) -> list[Entry]:
+        """What lines without a blank one between them state. Where some say nothing on their own,
+        they may be a table; ``line`` counts from 0.
+        """
+        self._header, self._before = [], ""
+        found: list[Entry] = []
+        known = written = 0
+        for at, line in enumerate(block):
+            body = line.strip()
+            if _RULE.fullmatch(body):
                 self._least = _MIN_RULED
-            else:
-                found = self._of_line(line, body)
-                self._least = _MIN_COLUMNS
-                self.lines += 1
-                self.known += bool(found)
-                yield from (entry._replace(line=number) for entry in found)
+                continue
+            had_header = bool(self._header)
+            stated = self._of_line(line, body)
+            self._least = _MIN_COLUMNS
+            written += 1
+            # the line before the first row is the header
+            known += bool(stated) + (bool(self._header) and not had_header)
+            found += [entry._replace(line=at) for entry in stated]
+        table = aligned_tables.read(block) if known < written else None
+        if table is not None and len(table.rows) >= known and _is_of_parts(table):
+            found, known = list(_of_table(table)), len(table.rows) + 1
+        self.lines += written
+        self.known += known
+        return found
 
     def _of_line(self, line: str, body: str) -> list[Entry]:
         before = self._before
         self._before = body
-        if _CLOCK.match(body):
-            return []
         row = self._row(before, body)
-        if row:
+        if row or _CLOCK.match(body):
             return row
         indent = len(line) - len(line.lstrip())
         self._levels = [level for level in self._levels if level[0] < indent]
@@ -151,14 +179,33 @@ class _Lines:
         cells = self._split(body)
         if self._split is str.split and self._header:
             cells = body.split(None, len(self._header) - 1)
-        if len(cells) != len(self._header):
+        if len(cells) != len(self._header) or _CLOCK.match(cells[0]):
             self._header = []
             return []
-        first, *names = self._header
-        is_node = first.lower() in _NODE_COLUMNS
-        place = ("", cells[0]) if is_node else (cells[0], "")
-        pairs = zip(names, cells[1:], strict=True)
-        return [Entry((name,), cell, 0, *place) for name, cell in pairs if cell]
+        return _cells(self._header, cells, 0)
+
+
+def _is_of_parts(table: aligned_tables.Table) -> bool:
+    """Whether a table tells of parts: no row begins with a time, no column is called by a number."""
+    cells = list(chain.from_iterable(row.cells for row in table.rows))
+    is_log = any(_CLOCK.match(row.cells[0]) for row in table.rows)
+    is_named = _is_header(table.header, (*table.header[1:], " ".join(cells[:_MAX_COLUMNS])))
+    is_history = _HISTORY.match(table.header[0]) is not None
+    return (is_named, is_log, is_history) == (True, False, False)
+
+
+def _of_table(table: aligned_tables.Table) -> Iterator[Entry]:
+    for row in table.rows:
+        yield from _cells(table.header, row.cells, row.line)
+
+
+def _cells(header: Sequence[str], cells: Sequence[str], line: int) -> list[Entry]:
+    """The cells of a row; its first one names a part, or a machine."""
+    first, *names = header
+    is_node = first.lower() in _NODE_COLUMNS and not cells[0].startswith("/")
+    place = ("", cells[0]) if is_node else (cells[0], "")
+    pairs = zip(names, cells[1:], strict=True)
+    return [Entry((name,), cell, line, *place) for name, cell in pairs if cell]
 
 
 def _title(body: str, numbered: re.Match[str] | None) -> str:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from diagnosis import log_lines
+from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.formats import Format, format_of
 
 #: A prompt with a command begins a new section.
@@ -24,6 +25,8 @@ _HEADING: Final = re.compile(
 _TITLE: Final = re.compile(f"{_PROMPT.pattern}|{_HEADING.pattern.removeprefix('(?m)')}")
 #: Sections of one text; the rest belongs to the last one.
 MAX_PIECES: Final = 6_000
+#: Shapes of tables.
+_TABLES: Final = frozenset({"columns", "aligned", "csv"})
 #: The first of lines that report an event: a time, a traceback, an exception, a line of a library
 #: or a scheduler.
 _EVENT: Final = re.compile(
@@ -72,9 +75,17 @@ def _joined(waiting: Piece | None, piece: Piece) -> tuple[Piece | None, Piece]:
         return None, piece._replace(first_line=waiting.first_line, text=waiting.text + piece.text)
     is_known = piece.form is not None or piece.is_log
     is_command = _PROMPT.match(piece.text) is not None
-    if waiting.is_log or is_known or is_command:
+    if waiting.is_log or is_known or is_command or _is_of_another_tool(waiting, piece):
         return waiting, piece
     return None, waiting._replace(text=waiting.text + piece.text)
+
+
+def _is_of_another_tool(waiting: Piece, piece: Piece) -> bool:
+    """Whether a text below a heading has a layout of its own and follows a table, which has no
+    headings within.
+    """
+    is_table = waiting.form is not None and waiting.form.shape in _TABLES
+    return is_table and bool(layouts.entries(without_title(piece.text)))
 
 
 def _report_and_log(text: str, line: int) -> Iterator[Piece]:

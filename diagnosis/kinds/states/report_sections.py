@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 from diagnosis import log_lines
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
+from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.formats import Format, Series, format_of, load
 from diagnosis.kinds.states.pieces_of_text import Piece, cut, without_title
-from diagnosis.kinds.states.shapes import Entry, entries
+from diagnosis.kinds.states.sections_read import LAYOUT, read_sections
+from diagnosis.kinds.states.shapes import Entry
 from diagnosis.model import Kind, Parsed
 from diagnosis.plain import counted
 
@@ -33,6 +35,9 @@ _POD_FORMATS: Final = frozenset({"kubectl-pods", "kubernetes"})
 #: Sections of one file of which a note tells.
 MAX_NAMED_SECTIONS: Final = 20
 _LEFT_OUT: Final = f"Only the first {MAX_FACTS:,} facts were kept."
+#: A prompt that names its machine: "root@gpu-7:~# ibstat", "leaf-3# show interface".
+_PROMPT_HOST: Final = re.compile(r"\[?(?:[\w.\-]{1,60}@)?([\w.\-]{1,60})(?:[: ~][^\n#$>]{0,60})?[#$>] ?\w")
+_UNKNOWN: Final = "Properties that are not known conclude nothing."
 _NOT_NEWLINE: Final = re.compile(rb"[^\n]")
 #: Words by which machines are called, although a tool is called so, too.
 _MACHINE_WORDS: Final = frozenset({"gpu", "node"})
@@ -89,19 +94,20 @@ def sniff(head: bytes, path: str) -> bool:
 def parse(data: bytes, path: str) -> Parsed:
     """The facts of one file, section by section. Never raises on content. O(bytes)."""
     text = _text(data) or ""
-    facts: list[Fact] = []
+    facts: list[tuple[str, Fact]] = []
     parts: list[Section] = []
     host = host_of(text, path)
     for piece in cut(text):
-        before = len(facts)
-        if piece.form is not None:
-            found = entries(piece.form.shape, without_title(piece.text), piece.form)
-            place = _only_node(found) or host
-            facts += [fact_of(entry, place, piece.first_line) for entry in found[: MAX_FACTS - before]]
-        if without_title(piece.text).strip():
-            parts.append(_section(piece, len(facts) - before))
+        for section in read_sections(piece, path):
+            before = len(facts)
+            place = _only_node(section.entries) or _host_of_prompt(section.piece.text) or host
+            for entry, form in section.of_formats():
+                if len(facts) < MAX_FACTS:
+                    facts.append((form, fact_of(entry, place, section.piece.first_line)))
+            if without_title(section.piece.text).strip():
+                parts.append(_section(section.piece, len(facts) - before))
     known = list(dict.fromkeys(part.form.id for part in parts if part.form is not None))
-    stored = [(f.place.name, f.name, f.value, f.line, f.part) for f in facts]
+    stored = [(f.place.name, f.name, f.value, f.line, f.part, form) for form, f in facts]
     return Parsed(
         path,
         Kind.STATE,
@@ -131,8 +137,25 @@ def log_of(data: bytes) -> bytes:
 
 def facts_of(parsed: Parsed) -> list[Fact]:
     """The facts that :func:`parse` stored."""
+    return [fact for _, fact in facts_of_formats(parsed)]
+
+
+def facts_of_formats(parsed: Parsed) -> list[tuple[frozenset[str], Fact]]:
+    """Each fact with the id of the format of its section; with those of the file where it was
+    stored without.
+    """
     stored = parsed.facts.get("states") or ()
-    return [Fact(Place("node", node), name, value, line, part) for node, name, value, line, part in stored]
+    every = frozenset(parsed.facts.get("formats") or ())
+    return [(_only(*row[5:]) or every, _fact(*row[:5])) for row in stored]
+
+
+@cache
+def _only(*ids: str) -> frozenset[str]:
+    return frozenset(ids)
+
+
+def _fact(node: str, name: str, value: str, line: int, part: str) -> Fact:
+    return Fact(Place("node", node), name, value, line, part)
 
 
 def nodes_of_pods(parsed: Iterable[Parsed]) -> dict[str, str]:
@@ -198,7 +221,19 @@ def _of_section(part: Section) -> str:
     if part.form is None:
         return f"not recognised, {lines}; nothing was concluded from them."
     facts = counted(part.facts, "fact was", "facts were")
+    if part.form.shape == LAYOUT:
+        all_kept = part.facts < layouts.MAX_ENTRIES
+        kept = "" if all_kept else " Others were left out."
+        read = f"Read by its layout as {part.form.title}: {facts} read.{kept}"
+        return f"No known format. {read} {_UNKNOWN}"
     return f"{part.form.title}: {facts} read."
+
+
+def _host_of_prompt(text: str) -> str:
+    """The machine that a prompt at the beginning of a text names."""
+    found = _PROMPT_HOST.match(text)
+    name = found[1].partition(".")[0] if found else ""
+    return name if _is_machine(name) else ""
 
 
 def _only_node(found: Sequence[Entry]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 import tomllib
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -24,7 +25,7 @@ EXAMPLES = {row["id"]: row["example"] for row in ROWS if row["id"].startswith("l
 
 
 def read_texts(texts: dict[str, str]) -> dict[str, Parsed]:
-    facts = {"has_headers": False}
+    facts = {"headed_lines": 0}
     quiet = [Parsed(path, Kind.LOG, bytes=len(text), facts=facts) for path, text in texts.items()]
     return read_layouts(quiet, lambda path, offset, length: texts[path].encode()[offset : offset + length])
 
@@ -40,7 +41,7 @@ def stated(text: str) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize("form", formats.load_layouts(), ids=lambda form: form.id)
 def test_each_family_is_known_by_its_words_and_its_example_is_sound(form: formats.Format) -> None:
-    assert layouts.family_of(form.example, "report.txt") == form.id
+    assert layouts.family_of(form.example, "report.txt") == form
     assert stated(form.example)
     assert results(form.example) == []
 
@@ -65,6 +66,22 @@ def test_a_ruled_table_may_have_two_columns_and_a_gap_may_part_a_pair() -> None:
     assert stated(text)["", "in errors"] == "7"
 
 
+def test_a_table_is_read_below_its_marks_and_with_empty_cells() -> None:
+    text = (
+        "Disk       Model         Used\n---------- ------------- ---------------\n"
+        "/dev/d0    Acme 40 T     1.2  TB /   3 TB\n/dev/d1    Acme 40 T     1.1  TB /   3 TB\n"
+    )
+    assert stated(text).items() >= {("/dev/d0", "Model"): "Acme 40 T", ("/dev/d1", "Used"): "1.1  TB /   3 TB"}.items()
+    text = "NAME    SIZE RO  PLACE\nd0      1.8T  0\n|-d0p1  512M  0  /boot\nd1      3.5T  0\n"
+    assert stated(text).items() >= {("d0p1", "PLACE"): "/boot", ("d1", "SIZE"): "3.5T"}.items()
+    assert ("d0", "PLACE") not in stated(text)
+
+
+def test_each_fact_is_judged_as_one_of_its_own_family() -> None:
+    text = "Port 1: up\nPort 2: up\nPort 3: up\nDrive nvme0: ok\n    media errors: 7\nGPU 3: ok\n    Health: Failed\n"
+    assert [found.outcome.id for found in results(text)] == ["layout-drive-errors", "layout-gpu-critical"]
+
+
 def test_what_is_further_right_belongs_to_the_part_above_it() -> None:
     text = "GPU: 3\n  Health: OK\n  Memory:\n    Used: 7 GB\nGPU: 4\n  Its own words\n    Health: Bad\n"
     found = stated(text)
@@ -87,10 +104,11 @@ def test_a_text_without_the_layout_of_a_report_states_nothing(text: str) -> None
     assert read_texts({"a.txt": text}) == {}
 
 
-def test_a_text_with_times_and_levels_stays_a_log() -> None:
+def test_a_text_with_many_times_and_levels_stays_a_log_and_one_of_them_makes_none() -> None:
     text = b"Port: 1\nSpeed: 400G\nErrors: 7\n"
-    log = Parsed("a.log", Kind.LOG, bytes=len(text), facts={"has_headers": True})
+    log = Parsed("a.log", Kind.LOG, bytes=len(text), lines=3, facts={"headed_lines": 2})
     assert read_layouts([log], lambda path, offset, length: text) == {}
+    assert read_layouts([replace(log, facts={"headed_lines": 1})], lambda path, offset, length: text)
 
 
 def test_an_interface_that_receives_many_packets_is_sound() -> None:
@@ -102,7 +120,7 @@ def test_an_interface_that_receives_many_packets_is_sound() -> None:
 
 def test_the_name_of_a_machine_says_nothing_of_the_family() -> None:
     text = "Port: 1\nName: gpu-01\nPeer: gpu-02\nOther: gpu-03\n"
-    assert layouts.family_of(text, "leaf.txt") == "layout-network"
+    assert layouts.family_of(text, "leaf.txt").id == "layout-network"
 
 
 def test_a_hostile_text_costs_little_and_a_large_one_is_not_read() -> None:
@@ -113,7 +131,7 @@ def test_a_hostile_text_costs_little_and_a_large_one_is_not_read() -> None:
         assert time.process_time() - began < 2.0
     assert read_texts({"a.txt": "a: 1\n" * (MAX_SIZE // 4)}) == {}
     (cut,) = read_texts({"a.txt": "a: 1\n" * MAX_BYTES}).values()
-    assert cut.notes[0].endswith(f"Only the first {MAX_BYTES:,} bytes were read.")
+    assert cut.notes[-1] == f"Only the first {MAX_BYTES:,} of {5 * MAX_BYTES:,} bytes were read."
 
 
 def test_a_text_of_an_unknown_tool_is_shown_with_its_facts_and_acquits_nobody(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from diagnosis.kinds import states
 from diagnosis.kinds.kind_table import kind_of
 from diagnosis.kinds.states import report_sections
 from diagnosis.model import Kind
@@ -30,3 +31,29 @@ def test_a_core_file_in_gdb_is_a_crash_and_no_wait() -> None:
     assert kind_of(text.encode(), "gdb.txt") is Kind.STATE
     (found,) = results(text)
     assert (found.outcome.adds, found.target) == ("user.code.native_crash", "gpu-19")
+
+
+TABLE = "GPU   TEMP   HEALTH   UNCORRECTABLE\n0     51     OK       0\n1     53     OK       6\n"
+SINFO = "NODELIST   NODES PARTITION STATE\ngpu-07     1     train     idle\n"
+
+
+def test_the_table_of_an_unknown_tool_behind_a_known_report_is_a_section_of_its_own() -> None:
+    for between, first in (("\n", 4), ("root@gpu-07:~# boxhealth\n", 3), ("==== boxes ====\n", 3)):
+        parsed = report_sections.parse(f"{SINFO}{between}{TABLE}".encode(), "paste.txt")
+        assert parsed.facts["formats"] == ["sinfo", "layout-gpu"]
+        (bad,) = states.KIND.analyse([parsed])
+        assert (bad.outcome.adds, bad.words) == ("hardware.gpu.ecc", "1 UNCORRECTABLE: 6")
+        assert [note.partition(":")[0] for note in parsed.notes] == ["From line 1", f"From line {first}"]
+
+
+def test_rules_for_a_tool_judge_its_own_section_only() -> None:
+    card = "=====NVSMI LOG=====\nGPU 00000000:3B:00.0\n    Health : Failed\n"
+    assert states.KIND.analyse([report_sections.parse(card.encode(), "a.txt")]) == []
+    parsed = report_sections.parse(f"{card}$ sinfo\n{SINFO}$ boxhealth\n{TABLE.replace('6', '0')}".encode(), "a.txt")
+    assert states.KIND.analyse([parsed]) == []
+
+
+def test_the_machine_of_a_section_is_that_of_its_prompt() -> None:
+    paste = f"root@gpu-07:~# sinfo\n{SINFO}root@gpu-08:~# boxhealth\n{TABLE}"
+    (bad,) = states.KIND.analyse([report_sections.parse(paste.encode(), "paste.txt")])
+    assert bad.target == "gpu-08"

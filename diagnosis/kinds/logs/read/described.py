@@ -23,8 +23,8 @@ class Log:
     """The facts of one log beside its tables. ``counts``: lines of each of ``sources.all``; ``year``: of the first
     stamp with a year; ``since_boot``: lines dated from boot; ``of_day``: lines whose stamp has no date, ``has_dates``:
     others have one; ``is_whole``: all lines of the log are read here; ``folded_lines``: lines whose message is counted
-    by its first words only; ``has_long``: a line is longer than what is read of one; ``has_headers``: a line states
-    its time, level or writer.
+    by its first words only; ``has_long``: a line is longer than what is read of one; ``headed_lines`` state their
+    time, level or writer.
     """
 
     sources: Sources
@@ -40,7 +40,7 @@ class Log:
     boots: list[int] = field(default_factory=list)
     folded_lines: int = 0
     has_long: bool = False
-    has_headers: bool = False
+    headed_lines: int = 0
 
     def __post_init__(self) -> None:
         self.counts += [0] * len(self.sources.all)
@@ -90,8 +90,8 @@ class Described:
         """
         self._dates(prepared)
         has_header = (prepared.time != stamps.NO_TIME) | (prepared.facts.level > 0) | (prepared.writer > 0)
-        for log in np.unique(prepared.log[has_header]).tolist():
-            self.logs[log].has_headers = True
+        for log, headed in enumerate(np.bincount(prepared.log[has_header]).tolist()):
+            self.logs[log].headed_lines += headed
         for log in np.unique(prepared.log[prepared.rows.length > lines.LINE_BYTES]).tolist():
             self.logs[log].has_long = True
         pairs = prepared.log * (len(prepared.said) + 1) + prepared.writer

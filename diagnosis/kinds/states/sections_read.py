@@ -1,0 +1,66 @@
+"""Reads a piece of a text: by its format, and what the format does not know by its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from diagnosis.kinds.states import layouts
+from diagnosis.kinds.states.aligned_tables import blocks_of
+from diagnosis.kinds.states.formats import Format
+from diagnosis.kinds.states.pieces_of_text import Piece, without_title
+from diagnosis.kinds.states.shapes import Entry, entries
+
+#: The shape of the formats of what no format describes.
+LAYOUT: Final = "layout"
+#: Shapes that read every line of their report: a block of which they read none is of another tool.
+_WHOLE_SHAPES: Final = frozenset({"pairs", "columns", "aligned", "csv", "tokens", "exposition"})
+#: Lines of the shortest table: a header and two rows.
+_MIN_LINES: Final = 3
+
+
+class SectionRead(NamedTuple):
+    """A section and what it states, in the order of its lines."""
+
+    piece: Piece
+    entries: list[Entry]
+
+    def of_formats(self) -> Iterator[tuple[Entry, str]]:
+        """Each entry with the id of the format that judges it."""
+        form = self.piece.form
+        if form is None:
+            return
+        is_layout = form.shape == LAYOUT
+        for entry in self.entries:
+            own = layouts.family_of_part(entry, form) if is_layout else form
+            yield entry, own.id
+
+
+def read_sections(piece: Piece, path: str) -> list[SectionRead]:
+    """The sections of a piece: its report, and the blocks of other tools within it. O(text)."""
+    if piece.is_log:
+        return [SectionRead(piece, [])]
+    if piece.form is None:
+        return [_by_layout(piece, path)]
+    found = entries(piece.form.shape, without_title(piece.text), piece.form)
+    others = _others(piece, piece.form, found) if found else ()
+    read = (_by_layout(other, path) for other in others)
+    return [SectionRead(piece, found), *(one for one in read if one.entries)]
+
+
+def _by_layout(piece: Piece, path: str) -> SectionRead:
+    text = without_title(piece.text)
+    found = layouts.entries(text)
+    form = layouts.family_of(text, path) if found else None
+    return SectionRead(piece._replace(form=form), found)
+
+
+def _others(piece: Piece, form: Format, found: Sequence[Entry]) -> Iterator[Piece]:
+    """The blocks of a report from which its format read nothing."""
+    stated = {entry.line for entry in found}
+    blocks = blocks_of(piece.text) if form.shape in _WHOLE_SHAPES else ()
+    for first, block in blocks:
+        is_read = not stated.isdisjoint(range(first, first + len(block)))
+        if len(block) >= _MIN_LINES and not is_read:
+            text = "\n".join([*block, ""])
+            yield Piece(piece.first_line + first - 1, text, None, is_log=False)
