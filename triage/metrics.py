@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -242,39 +242,15 @@ def rate_interval_per_1000_node_days(
     node_days: float,
     level: float = 0.9,
 ) -> tuple[float, float] | None:
-    """Exact confidence interval of the same for independent failures (Poisson; Garwood).
+    """Exact confidence interval of the same for independent failures (Poisson; Garwood)."""
+    from scipy.special import gammaincinv  # noqa: PLC0415  # heavy, and planning alone needs it
 
-    Costs some hundred times the square root of ``failures``.
-    """
     if node_days <= 0:
         return None
     tail = (1.0 - level) / 2.0
-    low = _solve(lambda mean: 1.0 - _poisson_cdf(failures - 1, mean) - tail, failures) if failures else 0.0
-    high = _solve(lambda mean: tail - _poisson_cdf(failures, mean), failures)
+    low = float(gammaincinv(failures, tail)) if failures else 0.0
+    high = float(gammaincinv(failures + 1, 1.0 - tail))
     return 1000.0 * low / node_days, 1000.0 * high / node_days
-
-
-def _poisson_cdf(count: int, mean: float) -> float:
-    """Probability of at most ``count``, for a ``mean`` within ten standard deviations of it: far
-    terms, which add nothing, are left out.
-    """
-    term = math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
-    terms = int(25.0 * math.sqrt(count + 1.0)) + 25
-    total = 0.0
-    for k in range(count, max(-1, count - terms), -1):
-        total += term
-        term *= k / mean
-    return min(1.0, total)
-
-
-def _solve(rising: Callable[[float], float], about: float) -> float:
-    """Root of a rising function within ten standard deviations of ``about``, by bisection."""
-    reach = 10.0 * math.sqrt(about + 1.0) + 10.0
-    low, high = max(0.0, about - reach), about + reach
-    for _ in range(50):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
-    return (low + high) / 2.0
 
 
 def mttf_h(nodes: int, failures_per_node_day: float) -> float | None:
@@ -313,8 +289,8 @@ def standbys(
 
 
 def _binomial(k: int, n: int, p: float) -> float:
-    """Probability of exactly ``k`` of ``n``. Own code because SciPy takes a second to import, and
-    pages need only this.
+    """Probability of exactly ``k`` of ``n``. Own code because the distributions of SciPy take a
+    second to import, and pages need only this.
     """
     if p <= 0.0 or p >= 1.0:
         return float(k == (0 if p <= 0.0 else n))

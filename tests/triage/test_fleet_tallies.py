@@ -83,5 +83,5 @@ def test_what_changes_nothing_is_not_summed_and_an_act_reads_the_machines_of_its
     with django_assert_num_queries(1):
         fleet_tallies(ada, NOW)
     reviewing.decision_make(incident=incident, claim="category", word="confirm", by=ada)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         fleet_tallies(ada, NOW)

@@ -84,7 +84,7 @@ def test_what_changes_nothing_is_not_added_up_at_all(ada, incident, django_asser
     with django_assert_num_queries(1):
         assert pieces_of(seen, PERIOD, "team", pieces) is pieces
     Activity.objects.create(kind="rule_saved", actor=ada)
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):
         pieces_of(seen, PERIOD, "team", pieces)
 
 

@@ -19,7 +19,7 @@ from triage.domain.costs import gpus_of, training_of_attempt
 from triage.models import Activity
 from triage.search import Query
 from triage.selectors.access import visible_cluster_ids
-from triage.selectors.memory import OVERLAP_ROWS, updated_result
+from triage.selectors.memory import acts_since, newest_acts, updated_result
 from triage.selectors.period_figures import Effective
 from triage.selectors.sums import Period
 
@@ -106,15 +106,11 @@ def _renewed(attempts: Rows, former: FleetRuns | None) -> FleetRuns:
     # what people decide about an incident changes no attempt
     acts = Activity.objects.filter(Q(incident=None) | Q(kind="diagnosed"))
     if former is None:
-        newest = acts.order_by("-pk").values_list("pk", flat=True)[:OVERLAP_ROWS]
-        return _read_all(attempts, set(newest))
-    since = acts.filter(pk__gt=max(former.acts, default=0) - OVERLAP_ROWS).order_by()
-    rows = since.values_list("pk", "job", "incident__job")
-    about = {pk: job or of_incident for pk, job, of_incident in rows}
-    changed = {job for pk, job in about.items() if pk not in former.acts}
-    if not changed:
+        return _read_all(attempts, newest_acts(acts))
+    fresh, kept = acts_since(acts, former.acts, ("job", "incident__job"))
+    if not fresh:
         return former
-    kept = {pk for pk in about if pk > max(about) - OVERLAP_ROWS}
+    changed = {job or of_incident for job, of_incident in fresh}
     if None in changed:
         return _read_all(attempts, kept)
     others = {pk: run for pk, run in former.jobs.items() if pk not in changed}

@@ -13,7 +13,7 @@ from ingest.models import Node
 from triage.metrics import LEMON_DAYS
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.access import visible_cluster_ids
-from triage.selectors.memory import OVERLAP_ROWS, updated_result
+from triage.selectors.memory import acts_since, newest_acts, updated_result
 from triage.selectors.sums import may_change_many
 
 
@@ -72,19 +72,15 @@ def _renewed(user: Any, former: _Kept | None, now: datetime) -> _Kept:
     """What is true now; ``former`` itself if nothing changed. A diagnosis may change the costs of
     all incidents of its job.
     """
+    acts = Activity.objects.all()
     if former is None:
-        newest = Activity.objects.order_by("-pk").values_list("pk", flat=True)[:OVERLAP_ROWS]
-        return _sum_all(user, now, set(newest))
-    since = max(former.acts, default=0) - OVERLAP_ROWS
-    rows = Activity.objects.order_by().filter(pk__gt=since)
-    columns = ("pk", "kind", "job", "incident", "incident__week", "data__former_nodes")
-    about = {pk: rest for pk, *rest in rows.values_list(*columns)}
-    fresh = [rest for pk, rest in about.items() if pk not in former.acts]
+        return _sum_all(user, now, newest_acts(acts))
+    columns = ("kind", "job", "incident", "incident__week", "data__former_nodes")
+    fresh, known = acts_since(acts, former.acts, columns)
     if not fresh:
         return former
-    acts = {pk for pk in about if pk > max(about) - OVERLAP_ROWS}
     if any(may_change_many(kind, job, week) for kind, job, _, week, _ in fresh):
-        return _sum_all(user, now, acts)
+        return _sum_all(user, now, known)
     jobs = {job for kind, job, *_ in fresh if kind == "diagnosed"}
     incidents = {incident for _, _, incident, *_ in fresh if incident}
     changed = set(chain.from_iterable(nodes for *_, nodes in fresh if nodes))
@@ -92,7 +88,7 @@ def _renewed(user: Any, former: _Kept | None, now: datetime) -> _Kept:
     changed |= _accused_in(incident__in=incidents) | _accused_in(incident__job__in=jobs)
     visible = _visible_nodes(user).filter(pk__in=changed).values("pk")
     others = {node: tally for node, tally in former.tallies.items() if node not in changed}
-    return _Kept(former.since, others | tallies_of(visible, former.since), acts)
+    return _Kept(former.since, others | tallies_of(visible, former.since), known)
 
 
 def _accused_in(**incidents: Any) -> set[int]:

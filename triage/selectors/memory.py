@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
 
@@ -41,6 +41,30 @@ def data_version(acts: QuerySet[Activity] | None = None) -> Concat:
     parts = (last, Subquery(latest), Subquery(woken))
     texts = [Coalesce(Cast(part, CharField()), Value("-")) for part in parts]
     return Concat(texts[0], Value(" "), texts[1], Value(" "), texts[2], output_field=CharField())
+
+
+def newest_acts(acts: QuerySet[Activity]) -> set[int]:
+    """Ids of the latest of these acts, as far back as a late one may still commit. One query."""
+    return set(acts.order_by("-pk").values_list("pk", flat=True)[:OVERLAP_ROWS])
+
+
+def acts_since(
+    acts: QuerySet[Activity], known: Collection[int], columns: tuple[str, ...]
+) -> tuple[list[tuple[Any, ...]], set[int]]:
+    """The ``columns`` of these acts that are not ``known`` (from a former call, or
+    :func:`newest_acts`), and the ids to know at the next call.
+
+    One query of ids, and one of columns if there are new acts.
+    """
+    since = acts.filter(pk__gt=max(known, default=0) - OVERLAP_ROWS).order_by()
+    latest = set(since.values_list("pk", flat=True))
+    fresh = latest.difference(known)
+    if not fresh:
+        return [], set(known)
+    overlap = max(latest) - OVERLAP_ROWS
+    # a range and not a list of ids: databases limit how many values a query has
+    rows = since.filter(pk__gte=min(fresh)).values_list("pk", *columns)
+    return [row for pk, *row in rows if pk in fresh], {pk for pk in latest if pk > overlap}
 
 
 def cached_result[T](

@@ -6,25 +6,23 @@ again. Definitions and units: docs/metrics.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, F, Q, QuerySet, Sum, Value
 
-from diagnosis import taxonomy
 from ingest.models import Attempt, Job
 from triage.metrics import LEMON_DAYS
 from triage.models import Incident, Suspect
 from triage.search import Query, parse
+from triage.selectors import statistics_tables as tables
 from triage.selectors.access import visible_cluster_ids, visible_clusters
-from triage.selectors.calibration import COLUMNS, calibration_of
 from triage.selectors.fleet_runs import fleet_runs
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import cached_evidence, updated_result
 from triage.selectors.period_figures import Exposure, Figure, figures_of
-from triage.selectors.sums import Period, Pieces, Sums, Values, in_period, pieces_of, sum_weeks, total
+from triage.selectors.sums import Period, Pieces, Sums, in_period, pieces_of, sum_weeks, total
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,10 +42,6 @@ DIMENSIONS = {
 
 #: the figures of the head row; the others are details
 _HEAD = ("incidents", "gpu_hours", "ettr")
-#: decimals of each column, equal on the page, in charts, files and the API
-DECIMALS = {"gpu_hours": 2, "node_hours": 2}
-DECIMALS |= dict.fromkeys(("share", "cumulative", "precision", "claimed", "least", "most"), 3)
-_COUNTS = ("incidents", "imported", "awaiting", "right", "wrong", "unnamed", "reviewed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +92,7 @@ class Statistics:
         if name == "figures":
             columns = ["key", "title", "value", "before", "unit", "basis"]
             rows = [[getattr(figure, column) for column in columns] for figure in self.figures]
-            return _frame(rows, columns)
+            return tables.frame_of(rows, columns)
         if name not in TABLES:
             raise KeyError(name)
         frame: pd.DataFrame = getattr(self, name)
@@ -119,6 +113,9 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
     pieces = _pieces(user, query, period, by, now)
     weeks = {week: piece.cells for week, piece in sorted(pieces.now.items())}
     categories = sum_weeks(weeks.values())
+    otherwise = sum_weeks(piece.otherwise for piece in pieces.now.values())
+    dimension = sum_weeks(piece.dimension for piece in pieces.now.values())
+    bins = sum_weeks(piece.bins for piece in pieces.now.values())
     now_sums, former_sums = total(categories.values()), total(pieces.before.values())
     return Statistics(
         period=period,
@@ -130,12 +127,12 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
         rejected=int(now_sums.rejected),
         imported=int(now_sums.incidents - now_sums.diagnosed),
         figures=figures_of((now_sums, former_sums), _exposure(user, query, period, now)),
-        weeks=_weeks(weeks),
-        pareto=_pareto(categories),
-        verdicts=_verdicts(weeks),
-        precision=_precision(categories, sum_weeks(piece.otherwise for piece in pieces.now.values())),
-        calibration=_calibration(pieces),
-        dimension=_dimension(sum_weeks(piece.dimension for piece in pieces.now.values()), by, visible_clusters(user)),
+        weeks=tables.weeks(weeks),
+        pareto=tables.pareto(categories),
+        verdicts=tables.verdicts(weeks),
+        precision=tables.precision(categories, otherwise),
+        calibration=tables.calibration(bins),
+        dimension=tables.dimension(dimension, visible_clusters(user) if by == "cluster" else {}),
         offenders=_offenders(incidents, period),
         backlog=_backlog(incidents, now),
     )
@@ -154,33 +151,6 @@ def _pieces(user: Any, query: Query, period: Period, by: str, now: datetime) -> 
         renew=lambda cached: pieces_of(incidents, period, key, cached),
         is_personal=query.is_personal,
     )
-
-
-def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415  # heavy, and no other page needs it
-
-    frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
-    return _round_columns(frame)
-
-
-def _round_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """With the decimals of each column; counts as whole numbers."""
-    counts = {name: "int64" for name in _COUNTS if name in frame}
-    return frame.astype({**counts, **{name: "float64" for name in DECIMALS if name in frame}}).round(DECIMALS)
-
-
-def _table(groups: dict[str, Sums], name: str) -> pd.DataFrame:
-    """One row per group, with all its sums, not rounded yet."""
-    import pandas as pd  # noqa: PLC0415  # heavy, and no other page needs it
-
-    rows = [(group, *sums) for group, sums in groups.items()]
-    return _hide_unknown_costs(pd.DataFrame.from_records(rows, columns=[name, *Sums._fields]))
-
-
-def _hide_unknown_costs(frame: pd.DataFrame) -> pd.DataFrame:
-    """With costs that are not known where no incident of a group has a known one: that is not the same as no cost."""
-    costs = ["gpu_hours", "node_hours"]
-    return frame.assign(**frame[costs].astype("float64").where(frame.priced > 0))
 
 
 def _exposure(user: Any, query: Query, period: Period, now: datetime) -> tuple[Exposure, ...]:
@@ -241,67 +211,6 @@ def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tu
     return in_period(incidents, period.starts_at, period.ends_at).count(), node_days
 
 
-def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
-    rows = []
-    for week, by_category in weeks.items():
-        for category, values in by_category.items():
-            sums = Sums(*values)
-            gpu_hours = sums.gpu_hours if sums.priced else None
-            rows.append((week, category.partition(".")[0], sums.incidents, gpu_hours))
-    frame = _frame(rows, ["week", "category", "incidents", "gpu_hours"])
-    return _round_columns(frame.groupby(["week", "category"], as_index=False).sum(min_count=1)) if len(frame) else frame
-
-
-def _title(category: str) -> str:
-    tree = taxonomy.load()
-    return " › ".join(tree.path(tree.get(category).id))
-
-
-def _pareto(groups: dict[str, Sums]) -> pd.DataFrame:
-    """Categories by cost, most expensive first; by number if no cost is known."""
-    frame = _table(groups, "category")
-    weight = "gpu_hours" if frame.gpu_hours.any() else "incidents"
-    ranked = frame.sort_values([weight, "incidents", "category"], ascending=[False, False, True], ignore_index=True)
-    share = ranked[weight].fillna(0) / (ranked[weight].sum() or 1)
-    titled = ranked.assign(title=ranked.category.map(_title), share=share, cumulative=share.cumsum())
-    return _round_columns(titled[["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"]])
-
-
-def _calibration(pieces: Pieces) -> pd.DataFrame:
-    return _frame(calibration_of(sum_weeks(piece.bins for piece in pieces.now.values())), COLUMNS)
-
-
-def _verdicts(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
-    """The verdicts on diagnosed incidents; ``unnamed``: people named what the machine had left open."""
-    by_week = ((week, total(cells.values())) for week, cells in weeks.items())
-    rows = [
-        (week, sums.open, sums.right, sums.judged - sums.right, sums.diagnosed - sums.open - sums.judged)
-        for week, sums in by_week
-        if sums.diagnosed
-    ]
-    return _frame(rows, ["week", "awaiting", "right", "wrong", "unnamed"])
-
-
-def _precision(categories: dict[str, Sums], otherwise: dict[str, Sums]) -> pd.DataFrame:
-    """By the category that the *machine* named: how often reviewers confirmed it."""
-    same_category = _table(categories, "category")[["category", "judged_alike", "right"]]
-    other_category = _table(otherwise, "category")[["category", "judged"]]
-    both = same_category.merge(other_category, on="category", how="outer").fillna(
-        {"judged_alike": 0, "right": 0, "judged": 0}
-    )
-    both = both.assign(reviewed=both.judged_alike + both.judged).query("reviewed > 0")
-    ranked = both.sort_values(["reviewed", "category"], ascending=[False, True], ignore_index=True)
-    titled = ranked.assign(title=ranked.category.map(_title), precision=ranked.right / ranked.reviewed)
-    return _round_columns(titled[["category", "title", "reviewed", "right", "precision"]])
-
-
-def _dimension(groups: dict[str, Sums], by: str, clusters: dict[int, str]) -> pd.DataFrame:
-    frame = _table(groups, "value").sort_values(["incidents", "value"], ascending=[False, True], ignore_index=True)
-    if by == "cluster":  # grouped by number, which the index has, and named afterwards
-        frame["value"] = [clusters[int(value)] for value in frame.value]
-    return _round_columns(frame.head(25)[["value", "incidents", "gpu_hours", "node_hours"]])
-
-
 def _offenders(incidents: QuerySet[Incident], period: Period) -> pd.DataFrame:
     """Nodes accused more than once in the last LEMON_DAYS of the period, without those that a person cleared."""
     recent = in_period(incidents, max(period.starts_at, period.ends_at - timedelta(days=LEMON_DAYS)), period.ends_at)
@@ -319,7 +228,7 @@ def _offenders(incidents: QuerySet[Incident], period: Period) -> pd.DataFrame:
         .order_by("-incidents", "entity")
         .values_list("entity", "incidents", "imported", "gpu")[:20]
     )
-    return _frame(rows, columns=["node", "incidents", "imported", "gpu_hours"])
+    return tables.frame_of(rows, columns=["node", "incidents", "imported", "gpu_hours"])
 
 
 #: (label, search term) of each age; together they cover every age once
@@ -338,4 +247,4 @@ def _backlog(incidents: QuerySet[Incident], now: datetime) -> pd.DataFrame:
     counts = incidents.filter(state=Incident.State.AWAITING_REVIEW).order_by().aggregate(**ages)
     labels, terms = zip(*_AGES, strict=True)
     rows = zip(labels, [counts[name] for name in ages], terms, strict=True)
-    return _frame(rows, columns=["age", "incidents", "term"])
+    return tables.frame_of(rows, columns=["age", "incidents", "term"])

@@ -22,7 +22,6 @@ from django.db.models import (
     FloatField,
     Q,
     QuerySet,
-    Subquery,
     Sum,
     Value,
     When,
@@ -31,7 +30,7 @@ from django.db.models.functions import Cast
 
 from diagnosis import taxonomy
 from triage.models import Activity, Incident
-from triage.selectors.memory import OVERLAP_ROWS
+from triage.selectors.memory import acts_since, newest_acts
 
 #: maximum days of one period
 MAX_DAYS = 366 * 5
@@ -213,31 +212,29 @@ class Pieces:
 def pieces_of(incidents: QuerySet[Incident], period: Period, by: str, former: Pieces | None = None) -> Pieces:
     """All pieces, ``by`` the dimension's field; with ``former`` only pieces with acts since then are summed again.
 
-    Two queries, one if nothing happened: then it returns ``former`` itself. Only for what depends on the incidents that
-    acts name, not on their jobs.
+    Two queries; three if something happened, and one if nothing: then it returns ``former`` itself. Only for what
+    depends on the incidents that acts name, not on their jobs.
     """
-    acts = Activity.objects.order_by()
+    acts = Activity.objects.all()
     if former is None:
-        newest = Subquery(Activity.objects.order_by("-pk").values("pk")[:1])
-        pieces = Pieces(acts=set(acts.filter(pk__gt=newest - OVERLAP_ROWS).values_list("pk", flat=True)))
+        pieces = Pieces(acts=newest_acts(acts))
         _add_up(pieces, incidents, period, by)
         return pieces
-    acts_since = acts.filter(pk__gt=max(former.acts, default=0) - OVERLAP_ROWS)
-    about = {pk: rest for pk, *rest in acts_since.values_list("pk", "kind", "job", "incident__week", "data__weeks")}
-    fresh = [rest for pk, rest in about.items() if pk not in former.acts]
-    if any(may_change_many(kind, job, week) for kind, job, week, _ in fresh):
-        pieces = Pieces(acts=set(about))
-        _add_up(pieces, incidents, period, by)
-        return pieces
+    columns = ("kind", "job", "incident__week", "data__weeks")
+    fresh, known = acts_since(acts, former.acts, columns)
     if not fresh:
         return former
+    if any(may_change_many(kind, job, week) for kind, job, week, _ in fresh):
+        pieces = Pieces(acts=known)
+        _add_up(pieces, incidents, period, by)
+        return pieces
     more = chain.from_iterable(weeks for *_, weeks in fresh if weeks)
     stale = {week for _, _, week, _ in fresh if week} | set(map(date.fromisoformat, more))
     stale = {week for week in stale if period.before_at.date() - timedelta(days=7) < week <= period.end}
     pieces = Pieces(
         {week: piece for week, piece in former.now.items() if week not in stale},
         {week: values for week, values in former.before.items() if week not in stale},
-        {pk for pk in about if pk > max(about) - OVERLAP_ROWS},
+        known,
     )
     if stale:
         _add_up(pieces, incidents, period, by, stale)

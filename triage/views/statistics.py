@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,7 @@ def page(request: HttpRequest) -> HttpResponse:
         "can_export": can(request.user, "export"),
         "drawn": _cached(request, state, "charts", state["measure"], compute=lambda: _charts(links, state["measure"])),
         "frequent": _with_link(links, shown.most_frequent),
-        "weeks": _rows(_by_week(shown.weeks, state["measure"]), links.days()),
+        "weeks": links.days(),
         "pareto": _rows(shown.pareto, links.categories(shown.pareto.category)),
         "precision": [
             {**row, "judged": judged}
@@ -195,9 +196,16 @@ def _with_link(links: _Links, row: dict[str, Any] | None) -> dict[str, Any] | No
     return None if row is None else {**row, "link": links.categories([row["category"]])[0]}
 
 
-def _by_week(weeks: pd.DataFrame, measure: str) -> pd.DataFrame:
-    totals = weeks.groupby("week", as_index=False)[["incidents", "gpu_hours"]].sum(min_count=1)
-    return totals.sort_values("week", ascending=False, ignore_index=True)
+def _by_week(weeks: pd.DataFrame) -> list[dict[str, Any]]:
+    """The weeks' sums over all categories, the latest first; an unknown cost is None."""
+    totals: dict[date, dict[str, Any]] = {}
+    rows = zip(weeks.week, weeks.incidents, weeks.gpu_hours, strict=True)
+    for week, incidents, gpu_hours in rows:
+        row = totals.setdefault(week, {"week": week, "incidents": 0, "gpu_hours": None})
+        row["incidents"] += incidents
+        if not math.isnan(gpu_hours):
+            row["gpu_hours"] = (row["gpu_hours"] or 0.0) + gpu_hours
+    return [totals[week] for week in sorted(totals, reverse=True)]
 
 
 class _Links:
@@ -238,9 +246,10 @@ class _Links:
         ends = [(f"confidence:>={low:g}", f"confidence:<{high:g}" if high < 1 else "") for low, high in pairs]
         return [self._to(low, *([high] if high else []), judged) for low, high in ends]
 
-    def days(self) -> list[str]:
-        weeks = _by_week(self.statistics.weeks, "incidents").week
-        return [self._to(self._week(week), has_period=False) for week in weeks]
+    def days(self) -> list[dict[str, Any]]:
+        """The rows of the weeks."""
+        rows = _by_week(self.statistics.weeks)
+        return [{**row, "link": self._to(self._week(row["week"]), has_period=False)} for row in rows]
 
     def categories(self, ids: Any) -> list[str]:
         return [self._to(f"category:{name}") for name in ids]
