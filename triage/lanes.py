@@ -1,7 +1,8 @@
 """Stores lanes of a timeline compactly: equal segments of thousands of nodes are stored once.
 
-A node's segments are nearly always the job's stages, cut to the time in which the node wrote lines. Folding stores only
-that time; unfolding restores the engine's lanes. Both are linear in lanes and stages.
+A node's segments are nearly always the job's stages, cut to the time in which the node wrote lines.
+Folding stores only that time; unfolding restores the engine's lanes. Both are linear in lanes and
+stages.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ Segment = dict[str, Any]
 
 
 def fold(timeline: Timeline) -> Timeline:
-    """The timeline with ``window`` (from, to) instead of ``segments`` on each lane whose segments follow from it."""
+    """The timeline with ``window`` (from, to) instead of ``segments`` on each lane whose segments
+    follow from it.
+    """
     stages = timeline.get("stages") or []
     lanes = timeline.get("lanes") or []
     return {**timeline, "lanes": [_fold_lane(lane, stages) for lane in lanes]} if lanes else timeline

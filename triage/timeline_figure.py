@@ -1,7 +1,8 @@
-"""A job's timeline as a picture: nodes × time, coloured by stage, with error marks. Reduced here, not in the browser.
+"""A job's timeline as a picture: nodes × time, coloured by stage, with error marks. Reduced here,
+not in the browser.
 
-The answer has at most ``rows`` × COLUMNS cells for any number of nodes and days. Cost is linear in segments, marks and
-cells.
+The answer has at most ``rows`` × COLUMNS cells for any number of nodes and days. Cost is linear in
+segments, marks and cells.
 """
 
 from __future__ import annotations
@@ -51,10 +52,12 @@ def timeline_figure(
     pinned: Sequence[str] = (),
     moment: float | None = None,
 ) -> dict[str, Any] | None:
-    """The data of the chart between ``t0`` and ``t1`` (seconds since the epoch); None if there is nothing to draw.
+    """The data of the chart between ``t0`` and ``t1`` (seconds since the epoch); None if there is
+    nothing to draw.
 
-    The ``pinned`` nodes come first, then lanes with root marks, one per row. If there are more lanes than rows, the
-    others share rows. Without ``t0`` a long timeline begins shortly before the ``moment`` of the failure.
+    The ``pinned`` nodes come first, then lanes with root marks, one per row. If there are more
+    lanes than rows, the others share rows. Without ``t0`` a long timeline begins shortly before the
+    ``moment`` of the failure.
     """
     begin, end = timeline.get("t0"), timeline.get("t1")
     if begin is None or end is None:
@@ -119,8 +122,8 @@ def _ends_of_progress(
 ) -> dict[int, float]:
     """When progress ended, by the ``id`` of each lane that continued training without progress.
 
-    Uses the lane's own last step if its node prints steps, else the job's. It counts only if training continues for
-    more than PATIENCE usual step times.
+    Uses the lane's own last step if its node prints steps, else the job's. It counts only if
+    training continues for more than PATIENCE usual step times.
     """
     times = sorted(row["t"] for row in timeline.get("iterations") or [] if row.get("t") is not None)
     if not times:
@@ -164,9 +167,9 @@ def _grid(
 ) -> np.ndarray[Any, Any]:
     """The number of the state in each cell, -1 for none.
 
-    A cell shows the lane's segment (else the job's stage), training without progress after the last step, silence after
-    the last line. If lanes share a row, it shows the worst state. Segments are placed all at once: a search for each of
-    a hundred thousand would take a second.
+    A cell shows the lane's segment (else the job's stage), training without progress after the last
+    step, silence after the last line. If lanes share a row, it shows the worst state. Segments are
+    placed all at once: a search for each of a hundred thousand would take a second.
     """
     grid = np.full((len(rows), COLUMNS), -1, dtype=np.int8)
     drawn: list[dict[str, Any]] = []
@@ -243,7 +246,8 @@ def _mean(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _iterations(timeline: dict[str, Any], first: float, last: float) -> dict[str, list[Any]]:
     """Seconds per iteration over time, reduced to COLUMNS points that keep the slowest of each bin.
 
-    Iterations with equal end times are one point with their mean: else a line would go up and down at one time.
+    Iterations with equal end times are one point with their mean: else a line would go up and down
+    at one time.
     """
     rows = [row for row in timeline.get("iterations") or [] if row.get("t") is not None and first <= row["t"] <= last]
     rows = [_mean(list(group)) for _, group in groupby(rows, key=itemgetter("t"))]

@@ -1,4 +1,5 @@
-"""A job's timeline as Chrome trace JSON for Perfetto and chrome://tracing: one process per node, stages as slices.
+"""A job's timeline as Chrome trace JSON for Perfetto and chrome://tracing: one process per node,
+stages as slices.
 
 Slices of one track never overlap; times are microseconds since the start of the timeline.
 """
@@ -19,7 +20,9 @@ TRACKS = {0: "stages", 1: "errors"}
 
 
 def trace_events(timeline: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    """Names of processes and tracks, stages as complete events, marks as instants, iteration times as a counter."""
+    """Names of processes and tracks, stages as complete events, marks as instants, iteration times
+    as a counter.
+    """
     zero = timeline.get("t0")
     if zero is None:
         return

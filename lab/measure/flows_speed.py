@@ -36,12 +36,12 @@ import polars as pl
 from diagnosis.inventory import machine_of
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.capture import partitions
-from diagnosis.kinds.flows.steps.rank_lanes import timeline_view
 from diagnosis.kinds.flows.tell.engine import diagnose_flows
 from diagnosis.model import ParseHints
 from diagnosis.plain import plain
 from lab.exams.flows.capture import Case, Spoil, build
 from lab.exams.flows.tenants import Fabric, Tenant, span
+from triage.flow_tables import timeline_view
 
 
 def run_timed(label: str, call: Callable[[], Any], count: int | None = None) -> Any:

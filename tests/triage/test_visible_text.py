@@ -8,11 +8,11 @@ import json
 import polars as pl
 import pytest
 
-from diagnosis.kinds.flows.tell import ports, trace_export
 from diagnosis.plain import visible
 from tests.factories import make_attempt, make_incident, make_job, make_user
 from tests.pages import page_text
 from tests.triage.report import sample
+from triage import flow_tables, flow_trace
 from triage.charts import chart_json
 from triage.export import csv_lines
 from triage.services.diagnosing import diagnosis_store
@@ -80,15 +80,16 @@ def test_no_table_or_trace_that_is_downloaded_holds_what_acts(tmp_path) -> None:
     name, table, file = f"=n{ACTING}", tmp_path / "t.parquet", tmp_path / "file"
     texts = []
     pl.DataFrame({"port": [name, "e1"], "time": [1.0, 2.0], "in_bps": [1.0, 2.0]}).write_parquet(table)
-    ports.write_csv(table, file)
+    flow_tables.write_ports_csv(table, file)
     texts.append(file.read_text())
     phases = {f"{kind}_{part}": [0.0] for kind in ("pp", "dp", "ep") for part in ("start", "end", "busy_s")}
     rows = {"step": [0], "rank": [name], "node": [name], "start": [0.0], "end": [1.0], **phases}
     pl.DataFrame(rows).write_parquet(table)
-    texts.append(trace_export.write_csv(table, file).read_text())
+    flow_tables.write_steps_csv(table, file)
+    texts.append(file.read_text())
     assert all(f"'{visible(name)}" in text for text in texts)
     tracks = [{"name": name, "marks": [{"t": 0.5, "name": name, "text": name}]}]
-    traces = [gzip.decompress(trace_export.write_trace(table, file, tracks).read_bytes()).decode()]
+    traces = [gzip.decompress(flow_trace.write_trace(table, file, tracks).read_bytes()).decode()]
     traces.append(gzip.decompress(trace_bytes({"t0": 0.0, "lanes": [{"node": name}]}, name)).decode())
     assert all(visible(name) in str(json.loads(trace)) for trace in traces)
     for text in (*texts, *(str(json.loads(trace)) for trace in traces)):

@@ -17,14 +17,16 @@ from triage.diagnosis_tables import table_path
 from triage.models import Activity, Diagnosis
 
 if TYPE_CHECKING:
-    from diagnosis.kinds.flows.slow.link import Alignment
+    from triage.domain.flow_links import Alignment
 
 MAX_MARKS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class PortsView:
-    """One capture of port counters; ``captures`` are all of them; ``chosen`` is the port with a chart."""
+    """One capture of port counters; ``captures`` are all of them; ``chosen`` is the port with a
+    chart.
+    """
 
     row: dict[str, Any]
     captures: list[dict[str, Any]]
@@ -78,8 +80,8 @@ class FlowsView:
 
 
 def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", port: str = "") -> FlowsView | None:
-    """None without flows. ``chosen`` is the id of one of the capture's jobs, ``counters`` of one of its port counters,
-    ``port`` of one of their ports; the first one for an unknown id.
+    """None without flows. ``chosen`` is the id of one of the capture's jobs, ``counters`` of one of
+    its port counters, ``port`` of one of their ports; the first one for an unknown id.
     """
     report = diagnosis.report if diagnosis else {}
     flows = report.get("flows")
@@ -121,8 +123,8 @@ def _is_planned(row: dict[str, Any]) -> bool:
 
 
 def with_member_names(job: dict[str, Any]) -> dict[str, Any]:
-    """A job of a report with its members by the names of their machines and ranks, where these are known, instead of
-    their addresses. O(members + pairs).
+    """A job of a report with its members by the names of their machines and ranks, where these are
+    known, instead of their addresses. O(members + pairs).
     """
     names: dict[str, str] = job.get("names") or {}
     if not names:
@@ -155,7 +157,7 @@ def _align_iterations(job: dict[str, Any], iterations: list[dict[str, Any]]) -> 
     timed = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
     if not timed or not job.get("steps"):
         return None
-    from diagnosis.kinds.flows.slow.link import align_iterations  # noqa: PLC0415  # heavy: SciPy
+    from triage.domain.flow_links import align_iterations  # noqa: PLC0415  # heavy: SciPy
 
     return align_iterations(job["steps"], timed)
 
@@ -170,7 +172,7 @@ def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, 
     path = table_path(diagnosis, row["table"]) if row.get("table") else None
     if path is None:
         return PortsView(row, captures, name, None, has_table=False)
-    from diagnosis.kinds.flows.tell.ports import port_lines  # noqa: PLC0415  # heavy: SciPy
+    from triage.flow_tables import port_lines  # noqa: PLC0415  # heavy: SciPy
 
     lines = port_lines(path, name)
     return PortsView(row, captures, name, port_chart(name, lines), has_table=True, table=port_table(lines, iso))
@@ -188,8 +190,8 @@ def flow_job(diagnosis: Diagnosis | None, chosen: str) -> tuple[dict[str, Any], 
 
 
 def captures_attached(job: Job) -> list[Activity]:
-    """The acts, latest first, that attached captures to ``job`` and were not undone. Two queries if there are any, else
-    one.
+    """The acts, latest first, that attached captures to ``job`` and were not undone. Two queries if
+    there are any, else one.
     """
     acts = Activity.objects.filter(job=job, kind="capture_attached").select_related("actor").order_by("-pk")
     brought = set(itertools.chain.from_iterable(act.data.get("artifacts") or [] for act in acts))
@@ -202,8 +204,10 @@ def captures_attached(job: Job) -> list[Activity]:
 def ranks_view(
     diagnosis: Diagnosis, job: dict[str, Any], table: Path, *, t0: float | None, t1: float | None
 ) -> dict[str, Any]:
-    """The ranks × time chart of one window (whole capture by default), with the log's root events on its axis."""
-    from diagnosis.kinds.flows.steps.rank_lanes import timeline_view  # noqa: PLC0415  # heavy: SciPy
+    """The ranks × time chart of one window (whole capture by default), with the log's root events
+    on its axis.
+    """
+    from triage.flow_tables import timeline_view  # noqa: PLC0415  # heavy: SciPy
 
     began = time.perf_counter()
     steps = job.get("steps") or []
@@ -233,7 +237,9 @@ def _root_marks(timeline: dict[str, Any], first: float, last: float) -> list[dic
 
 
 def _slow_in_window(job: dict[str, Any], lanes: list[str], t0: float, t1: float) -> list[dict[str, Any]]:
-    """What was slow in a window: groups on the lanes of their culprits, then runs of slow steps on all lanes."""
+    """What was slow in a window: groups on the lanes of their culprits, then runs of slow steps on
+    all lanes.
+    """
     number = {name: n for n, name in enumerate(lanes)}
     slow = []
     for row in job.get("diagnoses") or []:
@@ -253,7 +259,7 @@ def _slow_in_window(job: dict[str, Any], lanes: list[str], t0: float, t1: float)
 
 def ports_heat(row: dict[str, Any], table: Path, *, t0: float | None, t1: float | None) -> dict[str, Any]:
     """The ports × time chart of one window, the whole capture by default."""
-    from diagnosis.kinds.flows.tell.ports import ports_view  # noqa: PLC0415  # heavy: SciPy
+    from triage.flow_tables import ports_view  # noqa: PLC0415  # heavy: SciPy
 
     began = time.perf_counter()
     first, last = (t0 if t0 is not None else row["t0"]), (t1 if t1 is not None else row["t1"])

@@ -1,4 +1,6 @@
-"""Turns findings of a conclusion's chain into entries of the causal strip: read, joined by kind, ordered."""
+"""Turns findings of a conclusion's chain into entries of the causal strip: read, joined by kind,
+ordered.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One mark and one row: a finding, or several of one kind. ``more``: the texts and evidence of the others."""
+    """One mark and one row: a finding, or several of one kind. ``more``: the texts and evidence of
+    the others.
+    """
 
     what: str
     source: str
@@ -81,7 +85,9 @@ class Entry:
 
     @property
     def lasts_s(self) -> float | None:
-        """Its duration from a millisecond on; None for the last step, whose stretch is the silence after it."""
+        """Its duration from a millisecond on; None for the last step, whose stretch is the silence
+        after it.
+        """
         if self.at is None or self.until is None or self.what == "progress":
             return None
         return self.until - self.at if self.until - self.at >= MIN_DURATION_S else None
@@ -116,7 +122,9 @@ class Entry:
 
 
 def entries_of(conclusion: Mapping[str, Any], max_findings: int) -> list[Entry]:
-    """The first ``max_findings`` findings as marks and rows, by time, those without a time last. O(n log n)."""
+    """The first ``max_findings`` findings as marks and rows, by time, those without a time last.
+    O(n log n).
+    """
     entries = [_entry(row, conclusion) for row in (conclusion.get("chain") or [])[:max_findings]]
     own_names = {str(row.get("name")) for row in conclusion.get("fault") or conclusion.get("seen") or ()}
     return causal_order(
@@ -149,7 +157,9 @@ def _entry(row: Mapping[str, Any], conclusion: Mapping[str, Any]) -> Entry:
 
 
 def _sentence(text: str, what: str, long_name: str, source: str, names: Sequence[str]) -> str:
-    """What a mark says: its cause or its speaker before the text; a clause begins with a capital, a name does not."""
+    """What a mark says: its cause or its speaker before the text; a clause begins with a capital, a
+    name does not.
+    """
     if what == "slow":
         begins = text.partition(" ")[0]
         is_clause = begins.isalpha() and begins not in names
@@ -163,8 +173,9 @@ def _sentence(text: str, what: str, long_name: str, source: str, names: Sequence
 
 
 def _long_name(row: Mapping[str, Any], what: str, text: str, verdict: str) -> str:
-    """A name that tells more: the cause, its consequence, the outcome, what a slow stretch is. A root line that a rule
-    puts into another category than the ``verdict`` names no cause: the page has one.
+    """A name that tells more: the cause, its consequence, the outcome, what a slow stretch is. A
+    root line that a rule puts into another category than the ``verdict`` names no cause: the page
+    has one.
     """
     leaf = taxonomy.load().categories.get(str(row.get("category") or ""))
     if what == "root" and leaf is not None and leaf.id != verdict:
@@ -188,8 +199,8 @@ def _slowness(row: Mapping[str, Any]) -> str:
 
 
 def _extend_stall(entries: list[Entry], condition: str) -> list[Entry]:
-    """The last step of a hung job lasts until something ended it: the time without progress. Who was waited for then
-    has no time in stacks, but this time.
+    """The last step of a hung job lasts until something ended it: the time without progress. Who
+    was waited for then has no time in stacks, but this time.
     """
     last = next((e for e in entries if e.what == "progress" and e.at is not None), None)
     if condition != "hung" or last is None or last.at is None:
@@ -222,9 +233,9 @@ def _cost(row: Mapping[str, Any], conclusion: Mapping[str, Any]) -> str:
 
 
 def _join_entries(entries: Sequence[Entry], own_names: Set[str]) -> list[Entry]:
-    """Findings of one kind and source as few entries: the first ones alone, the others in the last of these. Root lines
-    that state one cause are one. ``own_names``: the accused, or where it was seen if nobody is; the silence of other
-    nodes is one.
+    """Findings of one kind and source as few entries: the first ones alone, the others in the last
+    of these. Root lines that state one cause are one. ``own_names``: the accused, or where it was
+    seen if nobody is; the silence of other nodes is one.
     """
     groups: dict[tuple[str, str, bool, bool, str], list[Entry]] = {}
     for entry in entries:

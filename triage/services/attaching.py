@@ -11,10 +11,10 @@ from django.db import transaction
 from django.db.models import F, Max, Min, Q
 from django.db.models.functions import Coalesce
 
-from diagnosis.kinds.flows.slow.link import KnownJob, Match, match_jobs
 from ingest import storage
 from ingest.models import Artifact, Job
 from ingest.services import artifact_delete, artifact_receive, diagnosis_request
+from triage.domain.flow_links import KnownJob, Match, match_jobs
 from triage.models import Activity, Diagnosis
 from triage.selectors.access import visible_cluster_ids
 

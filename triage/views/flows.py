@@ -29,7 +29,9 @@ def _diagnosis(request: HttpRequest, slug: str, attempt: int) -> Diagnosis:
 
 @require_safe
 def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> HttpResponse:
-    """Ranks × time (for port counters: ports × time) between ``t0`` and ``t1`` (seconds since the epoch)."""
+    """Ranks × time (for port counters: ports × time) between ``t0`` and ``t1`` (seconds since the
+    epoch).
+    """
     diagnosis = _diagnosis(request, slug, attempt)
     found = flow_job(diagnosis, flow)
     if found is None:
@@ -44,10 +46,10 @@ def ranks(request: HttpRequest, slug: str, attempt: int, flow: str) -> HttpRespo
 
 @require_safe
 def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str) -> FileResponse:
-    """The whole timeline: ``trace`` is gzipped Chrome trace JSON for Perfetto, with the lanes of the incident's
-    strip as tracks; ``csv`` has one row per rank and step.
+    """The whole timeline: ``trace`` is gzipped Chrome trace JSON for Perfetto, with the lanes of
+    the incident's strip as tracks; ``csv`` has one row per rank and step.
     """
-    from diagnosis.kinds.flows.tell import ports, trace_export  # noqa: PLC0415  # heavy: SciPy
+    from triage import flow_tables, flow_trace  # noqa: PLC0415  # heavy: SciPy
 
     diagnosis = _diagnosis(request, slug, attempt)
     found = flow_job(diagnosis, flow)
@@ -56,12 +58,12 @@ def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str
     is_trace, is_ports = form == "trace", "ports" in found[0]
     if is_trace and is_ports:
         raise Http404("Port counters have no timeline of ranks; they are there as CSV.")
-    write = ports.write_csv if is_ports else trace_export.write_csv
+    write = flow_tables.write_ports_csv if is_ports else flow_tables.write_steps_csv
     name = f"{slug}-{flow}.{'trace.json.gz' if is_trace else 'csv'}"
     with tempfile.TemporaryDirectory(prefix="faultline-trace-") as folder:
         target = Path(folder) / name
         if is_trace:
-            trace_export.write_trace(found[1], target, tracks_of(diagnosis.report))
+            flow_trace.write_trace(found[1], target, tracks_of(diagnosis.report))
         else:
             write(found[1], target)
         file = target.open("rb")  # stays readable after its name is deleted

@@ -64,9 +64,8 @@ class Load:
         order = np.argsort(moment, kind="stable")
         self._moment = moment[order]
         self._slope = np.cumsum(slope[order])
-        self._area = (
-            np.concatenate([[0.0], np.cumsum(self._slope[:-1] * np.diff(self._moment))]) if len(moment) else np.empty(0)
-        )
+        areas = np.cumsum(self._slope[:-1] * np.diff(self._moment))
+        self._area = np.concatenate([[0.0], areas])[: len(moment)]
 
     def _until(self, x: Floats) -> Floats:
         i = np.searchsorted(self._moment, x, side="right") - 1

@@ -229,7 +229,7 @@ class Capture:
     @property
     def span_s(self) -> float:
         """Seconds from the first start to the last end."""
-        return float(self.flows.end.max()) if len(self.flows) else 0.0
+        return float(self.flows.end.max(initial=0.0))
 
     def machine(self, member: int) -> str:
         """The name of a member's machine, or its address if the inventory has none."""

@@ -1,7 +1,7 @@
-"""Every rank's phases in every step as a table, and pieces of it small enough to draw.
+"""Every rank's phases in every step as a table, and the same folded to lanes.
 
-The table (Parquet, one row a rank and step) is read by a page: 1,024 ranks × 2,000 steps are two million rows, of which
-a view takes the visible steps and folds rows on the same pixel.
+The tables (Parquet, one row a rank and step, or lane and step) are for pages: 1,024 ranks × 2,000 steps are two million
+rows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +22,8 @@ from diagnosis.kinds.flows.jobs.pairs import DP, EP, PP, Pairs
 from diagnosis.kinds.flows.steps.step_work import whole_steps
 from diagnosis.kinds.flows.steps.steps import Steps
 
-#: Rows and columns of a view, and the most segments it holds.
+#: Rows of a view.
 MAX_LANES = 256
-MAX_SEGMENTS = 12_000
 _KINDS = (PP, DP, EP)
 
 
@@ -83,7 +81,7 @@ def write_table(rows: LaneRows, path: Path) -> Path:
     folded = pl.concat([part for _, part in found])
     names = dict(_names(rows.members).iter_rows())
     name = pl.col("lane").replace_strict(names, return_dtype=pl.Categorical)
-    folded.with_columns(name=name).write_parquet(_lanes_path(path), compression="lz4", row_group_size=65_536)
+    folded.with_columns(name=name).write_parquet(lanes_path(path), compression="lz4", row_group_size=65_536)
     return path
 
 
@@ -135,35 +133,9 @@ def fold_lanes(rows: pl.DataFrame) -> pl.DataFrame:
     return folded.sort("step", "lane")
 
 
-def _lanes_path(table: Path) -> Path:
+def lanes_path(table: Path) -> Path:
+    """The file beside a table that holds it folded to lanes."""
     return table.with_suffix(".lanes.parquet")
-
-
-def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[str, Any]:
-    """The data of a page for the window [t0, t1) (epoch seconds) at ``width`` pixels.
-
-    Few steps: ``segments`` [{lane, kind, t0, t1, step}]. Many: ``heat`` = for each lane and column the share of time
-    spent in PP and DP and how late the lane's gradient exchange began (0..100, -1 unseen). More than ``MAX_LANES``
-    ranks are folded by machine, or by neighbours.
-    """
-    within = (pl.col("end") > t0) & (pl.col("start") < t1)
-    lanes = pl.scan_parquet(_lanes_path(table)).filter(within).collect()
-    view: dict[str, Any] = {"t0": t0, "t1": t1, "lanes": [], "steps": [], "segments": [], "heat": None}
-    if lanes.is_empty():
-        return view
-    names = lanes.select("lane", pl.col("name").cast(pl.String)).unique().sort("lane")
-    steps = lanes.select("step", "start", "end").unique().sort("step")
-    shown = steps.gather_every(-(-steps.height // 2000))
-    number = dict(zip(names["lane"].to_list(), range(names.height), strict=True))
-    view["lanes"] = names["name"].to_list()
-    view["steps"] = [{"n": n, "start": s, "end": e} for n, s, e in shown.iter_rows()]
-    if steps.height * names.height * 2 <= MAX_SEGMENTS:
-        rows = pl.scan_parquet(table).filter(within).select(pl.exclude("rank", "node")).collect()
-        view["segments"] = _segments(rows.with_columns(pl.col("lane").replace_strict(number)))
-    else:
-        lanes = lanes.with_columns(pl.col("lane").replace_strict(number, return_dtype=pl.Int64))
-        view["heat"] = _heat(lanes, names.height, t0, t1, max(1, min(width, 2000)))
-    return view
 
 
 def lanes_of(rank: pl.Series, node: pl.Series) -> pl.Series:
@@ -192,40 +164,3 @@ def _names(members: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.format("{} and {} more", "first", pl.col("count") - 1))
     )
     return named.select("lane", name=label).sort("lane")
-
-
-def _segments(rows: pl.DataFrame) -> list[dict[str, int | float | str]]:
-    """One bar a lane, step and phase."""
-    out: list[dict[str, int | float | str]] = []
-    for kind in (PP, DP, EP):
-        low = kind.lower()
-        part = (
-            rows.filter(pl.col(f"{low}_start").is_not_null())
-            .group_by("lane", "step")
-            .agg(pl.col(f"{low}_start").min().alias("a"), pl.col(f"{low}_end").max().alias("b"))
-        )
-        out += [
-            {"lane": lane, "kind": kind, "t0": a, "t1": b, "step": n}
-            for lane, n, a, b in part.sort("lane", "step").iter_rows()
-        ]
-    return out
-
-
-def _heat(rows: pl.DataFrame, lanes: int, t0: float, t1: float, width: int) -> dict[str, int | list[list[int]]]:
-    """Shares by lane and column; a step counts in the column of its middle, and fills the columns it spans."""
-    column = (
-        (((pl.col("start") + pl.col("end")) / 2 - t0) / (t1 - t0) * width).floor().cast(pl.Int32).clip(0, width - 1)
-    )
-    cells = rows.group_by("lane", column.alias("column")).agg(pl.col("pp", "dp").mean(), pl.col("late").max())
-    out: dict[str, int | list[list[int]]] = {"columns": width}
-    at = cells["lane"].to_numpy().astype(np.int64) * width + cells["column"].to_numpy()
-    for name in ("pp", "dp", "late"):
-        grid = np.full(lanes * width, -1, dtype=np.int16)
-        value = cells[name].fill_null(0.0).fill_nan(0.0).to_numpy()
-        grid[at] = np.clip(np.round(value * 100), 0, 100).astype(np.int16)
-        square = grid.reshape(lanes, width)
-        seen = np.where(square >= 0, np.arange(width), -1)
-        carried = np.maximum.accumulate(seen, axis=1)
-        filled = np.where(carried >= 0, np.take_along_axis(square, np.maximum(carried, 0), axis=1), -1)
-        out[name] = filled.tolist()
-    return out

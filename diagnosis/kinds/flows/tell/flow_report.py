@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +45,31 @@ MAX_RANK_STEPS = 400_000
 #: Rows of clocks, and of groups that are compared.
 MAX_CLOCKS = 256
 MAX_PEERS = 200
+#: What limits a capture, and its sentence; {} is the resolution of its times.
+_LIMITS: Final[tuple[tuple[Callable[[Capture], bool], str], ...]] = (
+    (
+        lambda capture: not capture.has_bytes,
+        "The records have no byte counts: the types of pairs come from timing alone; volumes and rates are unknown.",
+    ),
+    (
+        lambda capture: not capture.places,
+        "No inventory names the machines: tensor parallelism inside them and slow machines are unknown.",
+    ),
+    (lambda capture: not capture.paths, "The records name no switches: a slow switch looks like slow links."),
+    (
+        lambda capture: 1e-3 <= capture.resolution_s < 1.0,
+        "Times are rounded to {}; boundaries are no more exact than that.",
+    ),
+    (
+        lambda capture: capture.resolution_s >= BLIND_RESOLUTION_S,
+        "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
+        "the sizes of groups come from byte counts alone. They are left out if these counts do not recur.",
+    ),
+    (
+        lambda capture: len(capture.flows.different("src", len(capture.names))) == 1,
+        "All records come from one address: this looks like one node's capture; other ranks are unseen.",
+    ),
+)
 
 
 def why_not_usable(parsed: Sequence[Parsed]) -> str | None:
@@ -275,25 +300,8 @@ def _slow_row(slow: SlowReport, capture: Capture) -> SlowRow:
 
 def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> list[str]:
     """The limits of these flows, in sentences; ``is_one_way``: of :func:`_one_way` of a job."""
-    said = []
-    if not capture.has_bytes:
-        said.append(
-            "The records have no byte counts: the types of pairs come from timing alone; volumes and rates are unknown."
-        )
-    if not capture.places:
-        said.append("No inventory names the machines: tensor parallelism inside them and slow machines are unknown.")
-    if not capture.paths:
-        said.append("The records name no switches: a slow switch looks like slow links.")
-    if 1e-3 <= capture.resolution_s < 1.0:
-        said.append(f"Times are rounded to {duration(capture.resolution_s)}; boundaries are no more exact than that.")
-    if capture.resolution_s >= BLIND_RESOLUTION_S:
-        said.append(
-            "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
-            "the sizes of groups come from byte counts alone. They are left out if these counts do not recur."
-        )
-    sending = capture.flows.different("src", len(capture.names))
-    if len(sending) == 1:
-        said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
+    resolution = duration(capture.resolution_s)
+    said = [sentence.format(resolution) for is_so, sentence in _LIMITS if is_so(capture)]
     if is_one_way:
         said.append(
             "No two members were seen in both directions: the capture seems to hold one direction only. Steps are "

@@ -12,10 +12,6 @@ import polars as pl
 from diagnosis.kinds.flows.read.port_rates import Bandwidth, PortRates
 from diagnosis.kinds.flows.tell.report_rows import PortCaptureRow, PortRow
 from diagnosis.model import Parsed
-from diagnosis.plain import csv_cell
-
-#: Ports drawn at once, the busiest first.
-MAX_DRAWN = 64
 
 
 def port_captures(parsed: Sequence[Parsed], tables: Path | None) -> list[PortCaptureRow]:
@@ -59,33 +55,3 @@ def _long_table(bandwidth: Bandwidth) -> pl.DataFrame:
         )
         for p in bandwidth.ports
     )
-
-
-def ports_view(table: Path, t0: float, t1: float) -> dict[str, list[str] | list[float] | list[list[float | None]]]:
-    """The busiest ``MAX_DRAWN`` ports in [t0, t1): ``ports``, ``times`` (epoch seconds) and ``bps`` [port][time], both
-    directions together.
-    """
-    inside = pl.scan_parquet(table).filter(pl.col("time").is_between(t0, t1))
-    rows = inside.select("port", "time", bps=pl.col("in_bps") + pl.col("out_bps")).collect()
-    if rows.is_empty():
-        return {"ports": [], "times": [], "bps": []}
-    order = rows.group_by("port").agg(pl.col("bps").sum()).sort("bps", "port", descending=[True, False]).head(MAX_DRAWN)
-    wide = rows.pivot("port", index="time", values="bps").sort("time")
-    ports = order["port"].to_list()
-    return {"ports": ports, "times": wide["time"].to_list(), "bps": [wide[p].to_list() for p in ports]}
-
-
-def port_lines(table: Path, port: str) -> dict[str, list[float]]:
-    """One port over time: ``times``, ``in_bps``, ``out_bps``; empty lists for an unknown port."""
-    rows = pl.scan_parquet(table).filter(pl.col("port") == port).sort("time").collect()
-    return {
-        name: rows[column].to_list()
-        for name, column in (("times", "time"), ("in_bps", "in_bps"), ("out_bps", "out_bps"))
-    }
-
-
-def write_csv(table: Path, target: Path) -> None:
-    """The whole table as CSV, without names that act (:func:`diagnosis.plain.csv_cell`)."""
-    rows = pl.scan_parquet(table)
-    names = {name: csv_cell(name) for name in rows.select(pl.col("port").unique()).collect()["port"]}
-    rows.with_columns(pl.col("port").replace(names)).sink_csv(target)

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from diagnosis.kinds.flows.capture.sharing import endpoint, host_of
-from diagnosis.kinds.flows.tell.ports import port_lines, ports_view
 from tests.diagnosis.kinds.flows.helpers import analysed, job_of, layout, parsed, step_errors, wrong_pairs
 from tests.diagnosis.kinds.flows.simulate import T0, Capture, Job, Slow, noisy, simulate
 from tests.diagnosis.kinds.reports import flows_json
+from triage.flow_tables import port_lines, ports_view
 
 
 def apart(capture: Capture, offsets: dict[str, float]) -> pl.DataFrame:

@@ -15,13 +15,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from diagnosis.kinds.flows.slow.link import KnownJob, align_iterations, match_jobs
-from diagnosis.kinds.flows.steps.rank_lanes import LaneRows, fold_lanes, timeline_view, write_table
-from diagnosis.kinds.flows.tell.trace_export import write_csv, write_trace
+from diagnosis.kinds.flows.steps.rank_lanes import LaneRows, fold_lanes, write_table
 from tests.diagnosis.kinds.flows.helpers import parsed
 from tests.diagnosis.kinds.flows.simulate import T0, Job, simulate
 from tests.diagnosis.kinds.reports import flows_json
 from tests.patience import no_hang, steps_of
+from triage.domain.flow_links import KnownJob, align_iterations, match_jobs
+from triage.flow_tables import timeline_view, write_steps_csv
+from triage.flow_trace import write_trace
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +141,8 @@ def test_the_same_table_gives_the_same_bytes(written: tuple[dict[str, Any], Path
 def test_csv_holds_every_row_and_no_formula(written: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
     table = pl.read_parquet(written[1]).with_columns(node=pl.lit("=cmd()"))
     table.write_parquet(tmp_path / "t.parquet")
-    rows = list(csv.DictReader(write_csv(tmp_path / "t.parquet", tmp_path / "t.csv").open()))
+    write_steps_csv(tmp_path / "t.parquet", tmp_path / "t.csv")
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
     assert len(rows) == 64 * 20
     assert rows[0]["node"] == "'=cmd()"
 

@@ -26,7 +26,9 @@ MAX_ITERATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """What is known of a job: names and addresses of its machines; epoch seconds of its begin and end, if known."""
+    """What is known of a job: names and addresses of its machines; epoch seconds of its begin and
+    end, if known.
+    """
 
     machines: Sequence[str]
     t0: float | None = None
@@ -35,8 +37,8 @@ class KnownJob:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One proposal: ``common`` machines of ``larger``, the larger side's; both ran from ``t0`` to ``t1`` (None if the
-    job's times are not known).
+    """One proposal: ``common`` machines of ``larger``, the larger side's; both ran from ``t0`` to
+    ``t1`` (None if the job's times are not known).
     """
 
     flow_job: str
@@ -67,8 +69,8 @@ class LinkedFlows(msgspec.Struct, frozen=True):
 
 
 class Alignment(msgspec.Struct, frozen=True):
-    """Log iterations on the axis of flow steps. ``offset_s``: add it to the times of the logs; ``matched`` iterations
-    lie within ``spread_s`` of the end of their step.
+    """Log iterations on the axis of flow steps. ``offset_s``: add it to the times of the logs;
+    ``matched`` iterations lie within ``spread_s`` of the end of their step.
     """
 
     offset_s: float
@@ -80,9 +82,9 @@ class Alignment(msgspec.Struct, frozen=True):
 def match_jobs(flows: ReportPart, jobs: Mapping[str, KnownJob]) -> list[Match]:
     """Proposes the job for each recognised flow job, best first; a job at most once.
 
-    Machines are compared with machines and addresses with addresses, by the share of the larger side: two common
-    addresses of two hundred prove nothing. Names recur in other clusters and years, so jobs at other times are left
-    out. Linear in machines for each pair of jobs.
+    Machines are compared with machines and addresses with addresses, by the share of the larger
+    side: two common addresses of two hundred prove nothing. Names recur in other clusters and
+    years, so jobs at other times are left out. Linear in machines for each pair of jobs.
     """
     best: dict[str, tuple[tuple[float, ...], Match]] = {}
     sides = {job: _sides(known.machines) for job, known in jobs.items()}
@@ -139,9 +141,10 @@ def align_iterations(
 ) -> Alignment | None:
     """Log iterations on the axis of flow steps, or None if they do not fit.
 
-    ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Shifts of the numbering are tried up to
-    ``MAX_STEPS_APART`` steps away from where the clocks agree, on ``MAX_ITERATIONS`` iterations; the right one has the
-    most constant difference between printed times and step ends, because both clocks run at the same rate.
+    ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Shifts of the numbering
+    are tried up to ``MAX_STEPS_APART`` steps away from where the clocks agree, on
+    ``MAX_ITERATIONS`` iterations; the right one has the most constant difference between printed
+    times and step ends, because both clocks run at the same rate.
     """
     ends = np.array([float(s["end"]) for s in steps])
     order = sorted(iterations, key=lambda row: row["n"])

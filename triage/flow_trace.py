@@ -1,12 +1,11 @@
-"""The timeline as a Chrome trace that Perfetto opens, and as CSV.
+"""The ranks of a capture as a Chrome trace that Perfetto opens.
 
-Slices of one track must not overlap partly, so every rank has one track for each kind of traffic, and overlapping
-transfers of a track are joined. Times are microseconds from the first step.
+Slices of one track must not overlap partly, so every rank has one track for each kind of traffic,
+and overlapping transfers of a track are joined. Times are microseconds from the first step.
 """
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
@@ -18,7 +17,7 @@ import polars as pl
 
 from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, PP
-from diagnosis.plain import csv_cell, visible_json
+from diagnosis.plain import visible_json
 
 THREAD_OF_KIND = {"step": 0, PP: 1, DP: 2, EP: 3}
 TITLE_OF_KIND = {PP: "pipeline", DP: "gradients", EP: "experts"}
@@ -41,9 +40,9 @@ class Track(msgspec.Struct, frozen=True):
 
 
 def events(table: Path, tracks: Sequence[JsonObject] = ()) -> Iterator[dict[str, Json]]:
-    """Trace events of one job's table (``timeline.phases``): names of processes and threads, steps, phases; and
-    ``tracks`` (the JSON of :class:`Track`), one thread each, of what happened: a mark with an end is a slice if it
-    overlaps no earlier one, else an instant.
+    """Trace events of one job's table (``timeline.phases``): names of processes and threads, steps,
+    phases; and ``tracks`` (the JSON of :class:`Track`), one thread each, of what happened: a mark
+    with an end is a slice if it overlaps no earlier one, else an instant.
     """
     rows = pl.read_parquet(table).sort("rank", "step")
     if rows.is_empty():
@@ -125,17 +124,4 @@ def write_trace(table: Path, target: Path, tracks: Sequence[JsonObject] = ()) ->
         for number, event in enumerate(events(table, tracks)):
             out.write(("," if number else "") + "\n" + visible_json(json.dumps(event, separators=(",", ":"))))
         out.write("\n]}\n")
-    return target
-
-
-def write_csv(table: Path, target: Path) -> Path:
-    """Writes the table as CSV: one row a rank and step."""
-    rows = pl.read_parquet(table).sort("step", "rank")
-    first = ["step", "rank", "node", "start", "end"]
-    with target.open("w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out)
-        columns = first + [c for c in rows.columns if c not in first]
-        writer.writerow(columns)
-        for row in rows.select(columns).iter_rows():
-            writer.writerow([round(value, 6) if isinstance(value, float) else csv_cell(value) for value in row])
     return target
