@@ -205,8 +205,8 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         & ~pl.col("event").is_in(sorted(survived | caught))
     )
     stopped = _since_a_stop(catalogue, survived)
-    if stopped.issuperset(ends["event"]) and pace.slow_from is None:
-        survived |= (undated | caught | temporal.wrote_on(catalogue)) - stopped
+    if stopped.issuperset(ends["event"]) and (facts.is_complete or pace.slow_from is None):
+        survived |= (undated | caught | temporal.wrote_on(catalogue, facts.is_complete)) - stopped
         undated = set()
     if pace.is_even and pace.last_at is not None:
         # a complaint that something is slow, before the last progress, had no effect

@@ -11,7 +11,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.meaning import stages, words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue
-from diagnosis.model import Level
+from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("temporal")
 #: The rule for the first line of a traceback.
@@ -20,6 +20,8 @@ TRACEBACK: Final = "code.traceback"
 #: only.
 IGNORED: Final = "Exception ignored in"
 IN_THREAD: Final = "Exception in thread "
+#: Categories of what a program does wrong, not what it computes.
+_OF_THE_PROGRAM: Final = r"^(?:framework|user\.(?:code|config|data|environment))"
 #: Words for problems; a message of a program that it goes on in spite of one.
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 OUTPUT_FOLLOWS: Final = words.pattern("phrases", "output_follows")
@@ -79,18 +81,26 @@ def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
     return (writers_went_on(catalogue, later) & is_caught) | (by_file & is_of_script)
 
 
-def wrote_on(catalogue: Catalogue) -> set[int]:
-    """Errors without a rule after which each of their writers printed several new ordinary
-    messages. O(occurrences).
+def wrote_on(catalogue: Catalogue, is_complete: bool) -> set[int]:
+    """Errors after which each of their writers printed several new ordinary messages: those without
+    a rule, and of a job that came to its planned end what the program says of itself, too. A rank
+    is one writer, in whatever forms of lines it names itself. O(occurrences).
     """
     events = catalogue.events
+    is_error = pl.col("role").is_null()
+    if is_complete:
+        is_error |= pl.col("category").str.contains(_OF_THE_PROGRAM).fill_null(False) & ~pl.col("is_system")
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     fresh = catalogue.occurrences.filter(pl.col("event").is_in(events.filter(is_plain)["event"].implode()))
-    edges = fresh.group_by("file", "source").agg(
-        edge=pl.col("first_line").top_k(THRESHOLDS.survived_points).min(), n=pl.len()
-    )
-    is_over = writers_went_on(catalogue, edges.filter(pl.col("n") >= THRESHOLDS.survived_points))
-    return set(events.filter(is_over & pl.col("role").is_null() & ~pl.col("is_exception"))["event"].to_list())
+    is_over = _has_fresh_lines(catalogue, fresh, ("file", "source"))
+    is_over |= _has_fresh_lines(catalogue, fresh.drop_nulls("rank"), ("file", "rank"))
+    return set(events.filter(is_over & is_error & ~pl.col("is_exception"))["event"].to_list())
+
+
+def _has_fresh_lines(catalogue: Catalogue, fresh: pl.DataFrame, writer: Sequence[str]) -> pl.Series:
+    """For each event whether each ``writer`` of it began several of these ``fresh`` ones later."""
+    edges = fresh.group_by(writer).agg(edge=pl.col("first_line").top_k(THRESHOLDS.survived_points).min(), n=pl.len())
+    return writers_went_on(catalogue, edges.filter(pl.col("n") >= THRESHOLDS.survived_points), writer)
 
 
 def caught_errors(catalogue: Catalogue) -> set[int]:
@@ -158,7 +168,9 @@ def _logged_exceptions(catalogue: Catalogue) -> list[int]:
 
 
 def exceptions_below(catalogue: Catalogue, head: str) -> set[int]:
-    """Exceptions all of whose tracebacks stand below a line with these words. O(occurrences)."""
+    """Exceptions all of whose tracebacks stand below a line with these words, and not below the end
+    of a process, which another program follows. O(occurrences).
+    """
     events, occurrences = catalogue.events, catalogue.occurrences
     is_head = pl.col("example").str.contains(head, literal=True) & ~pl.col("is_exception")
     heads = occurrences.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
@@ -171,17 +183,20 @@ def exceptions_below(catalogue: Catalogue, head: str) -> set[int]:
         head_last=pl.col("last_line").max(),
         heads=pl.col("n").sum(),
     )
-    is_each_below = _is_below("first_line", "head_first") & _is_below("last_line", "head_last")
-    is_below = is_each_below & (pl.col("n") <= pl.col("heads"))
-    placed = own.join(said, on=["file", "source"], how="left").with_columns(is_below=is_below)
-    below = placed.group_by("event").agg(pl.col("is_below").fill_null(False).all())
+    ended = occurrences.filter(pl.col("event").is_in(events.filter(role=Role.TEARDOWN)["event"].implode()))
+    ends = ended.group_by("file").agg(end_line=pl.col("last_line").max())
+    is_each_below = _is_below_a_head("first_line") & _is_below_a_head("last_line")
+    is_other = pl.col("end_line").is_between("head_last", "first_line", closed="none").fill_null(False)
+    is_below = is_each_below & (pl.col("n") <= pl.col("heads")) & ~is_other
+    placed = own.join(said, on=["file", "source"], how="left").join(ends, on="file", how="left")
+    below = placed.group_by("event").agg(is_below=is_below.fill_null(False).all())
     return set(below.filter("is_below")["event"].to_list())
 
 
-def _is_below(line: str, head: str) -> pl.Expr:
-    """Whether a line is in the traceback that begins at a head."""
-    below = pl.col(line).cast(pl.Int64) - pl.col(head).cast(pl.Int64)
-    return below.is_between(1, THRESHOLDS.traceback)
+def _is_below_a_head(line: str) -> pl.Expr:
+    """Whether a line is in the traceback that begins at the first or at the last head."""
+    heads = [pl.col(line).cast(pl.Int64) - pl.col(head).cast(pl.Int64) for head in ("head_first", "head_last")]
+    return pl.any_horizontal(below.is_between(1, THRESHOLDS.traceback) for below in heads)
 
 
 def told_above_the_output(catalogue: Catalogue) -> set[int]:
