@@ -214,7 +214,8 @@ def _order_by_stops(occurrences: pl.DataFrame, told: pl.Series) -> pl.DataFrame:
     stops = occurrences.filter(is_told).group_by("file").agg(stop_line=pl.col("first_line").min())
     is_after = (pl.col("first_line") > pl.col("stop_line")).fill_null(False).all()
     at = pl.when(is_told.any()).then(0).when(is_after).then(1).otherwise(-1)
-    return occurrences.join(stops, on="file", how="left").group_by("event").agg(at=at.cast(pl.Int64))
+    placed = occurrences.join(stops, on="file", how="left")
+    return placed.group_by("event").agg(at=at.cast(pl.Int64))
 
 
 def _with_weight(facts: FailureFacts, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:

@@ -89,7 +89,8 @@ def wrote_on(catalogue: Catalogue, is_complete: bool) -> set[int]:
     events = catalogue.events
     is_error = pl.col("role").is_null()
     if is_complete:
-        is_error |= pl.col("category").str.contains(_OF_THE_PROGRAM).fill_null(False) & ~pl.col("is_system")
+        is_own = pl.col("category").str.contains(_OF_THE_PROGRAM).fill_null(False)
+        is_error |= is_own & ~pl.col("is_system")
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     fresh = catalogue.occurrences.filter(pl.col("event").is_in(events.filter(is_plain)["event"].implode()))
     is_over = _has_fresh_lines(catalogue, fresh, ("file", "source"))
@@ -99,8 +100,10 @@ def wrote_on(catalogue: Catalogue, is_complete: bool) -> set[int]:
 
 def _has_fresh_lines(catalogue: Catalogue, fresh: pl.DataFrame, writer: Sequence[str]) -> pl.Series:
     """For each event whether each ``writer`` of it began several of these ``fresh`` ones later."""
-    edges = fresh.group_by(writer).agg(edge=pl.col("first_line").top_k(THRESHOLDS.survived_points).min(), n=pl.len())
-    return writers_went_on(catalogue, edges.filter(pl.col("n") >= THRESHOLDS.survived_points), writer)
+    edge = pl.col("first_line").top_k(THRESHOLDS.survived_points).min()
+    is_several = pl.col("n") >= THRESHOLDS.survived_points
+    edges = fresh.group_by(writer).agg(edge=edge, n=pl.len()).filter(is_several)
+    return writers_went_on(catalogue, edges, writer)
 
 
 def caught_errors(catalogue: Catalogue) -> set[int]:
@@ -183,11 +186,12 @@ def exceptions_below(catalogue: Catalogue, head: str) -> set[int]:
         head_last=pl.col("last_line").max(),
         heads=pl.col("n").sum(),
     )
-    ended = occurrences.filter(pl.col("event").is_in(events.filter(role=Role.TEARDOWN)["event"].implode()))
+    teardown = events.filter(role=Role.TEARDOWN)["event"]
+    ended = occurrences.filter(pl.col("event").is_in(teardown.implode()))
     ends = ended.group_by("file").agg(end_line=pl.col("last_line").max())
     is_each_below = _is_below_a_head("first_line") & _is_below_a_head("last_line")
-    is_other = pl.col("end_line").is_between("head_last", "first_line", closed="none").fill_null(False)
-    is_below = is_each_below & (pl.col("n") <= pl.col("heads")) & ~is_other
+    is_other = pl.col("end_line").is_between("head_last", "first_line", closed="none")
+    is_below = is_each_below & (pl.col("n") <= pl.col("heads")) & ~is_other.fill_null(False)
     placed = own.join(said, on=["file", "source"], how="left").join(ends, on="file", how="left")
     below = placed.group_by("event").agg(is_below=is_below.fill_null(False).all())
     return set(below.filter("is_below")["event"].to_list())
@@ -195,8 +199,9 @@ def exceptions_below(catalogue: Catalogue, head: str) -> set[int]:
 
 def _is_below_a_head(line: str) -> pl.Expr:
     """Whether a line is in the traceback that begins at the first or at the last head."""
-    heads = [pl.col(line).cast(pl.Int64) - pl.col(head).cast(pl.Int64) for head in ("head_first", "head_last")]
-    return pl.any_horizontal(below.is_between(1, THRESHOLDS.traceback) for below in heads)
+    at = pl.col(line).cast(pl.Int64)
+    below = [at - pl.col(head).cast(pl.Int64) for head in ("head_first", "head_last")]
+    return pl.any_horizontal(lines.is_between(1, THRESHOLDS.traceback) for lines in below)
 
 
 def told_above_the_output(catalogue: Catalogue) -> set[int]:

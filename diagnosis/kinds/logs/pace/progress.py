@@ -49,6 +49,8 @@ _COUNTERS: Final = (
     ),
     ("bar", rf"(?:\||\s)(\d+)/\d+\s*{_BAR_TIME}"),
     ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_BEFORE_NUMBER}(\d+)(?!\.\d)"),
+    # the share of training that is over, as a field of a record: its whole epochs count
+    ("epoch", r"[\"']epoch[\"']: (\d+)\.\d"),
 )
 #: A line that may hold one: these patterns without what the linear-time dialect lacks.
 _CANDIDATE: Final = "(?i)" + "|".join(re.sub(r"\(\?i\)|\(\?![^)]*\)", "", pattern) for _, pattern in _COUNTERS)

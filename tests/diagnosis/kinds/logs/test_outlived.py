@@ -115,3 +115,9 @@ def test_a_complaint_of_a_script_about_the_environment_is_caught_if_the_model_wa
     end = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB.\n"
     assert told(tmp_path / "a", job=complaint + built + end)["id"] == "user.memory.cuda_oom"
     assert told(tmp_path / "b", job=built + complaint)["id"] == "user.environment.incompatible"
+
+
+def test_the_share_of_training_that_a_record_states_counts_its_epochs(tmp_path: Path) -> None:
+    lines = [f"{{'loss': 2.{k:02d}, 'lr': 1e-05, 'epoch': {k * 0.0317:.2f}}}\n" for k in range(80)]
+    found = told_all(tmp_path, log="".join(lines))
+    assert (found["conclusion"]["outcome"], found["logs"]["iteration"]) == ("running", 2)
