@@ -41,7 +41,7 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, str):
         return text(value)
-    if value is None or isinstance(value, (bool, int)):
+    if value is None or isinstance(value, int):  # also a truth value
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None  # of NumPy too

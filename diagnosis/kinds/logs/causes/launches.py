@@ -154,8 +154,11 @@ def errors_before_ranks(catalogue: Catalogue) -> set[int]:
     """
     is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
     is_error = pl.col("is_exception") | (pl.col("signature") == _COMMAND).fill_null(False)
-    kinds = catalogue.events.lazy().select("event", is_plain=is_plain, is_error=is_error)
-    places = catalogue.occurrences.lazy().select("file", "event", "rank", "first_line", "last_line")
+    kinds = catalogue.events.select("event", is_plain=is_plain, is_error=is_error)
+    ranks = catalogue.occurrences["rank"]
+    if not kinds["is_error"].any() or ranks.null_count() in (0, ranks.len()):
+        return set()  # no line of no rank, or no rank
+    places = catalogue.occurrences.select("file", "event", "rank", "first_line", "last_line")
     occurrences = places.join(kinds, on="event")
     errors = occurrences.filter("is_error")
     of_ranks = occurrences.filter(pl.col("rank").is_not_null()).join(errors, on="file", how="semi")
@@ -167,7 +170,7 @@ def errors_before_ranks(catalogue: Catalogue) -> set[int]:
         is_before=pl.col("is_calm") & pl.col("rank").is_null() & (pl.col("last_line") < pl.col("begins"))
     )
     over = early.group_by("event").agg(pl.col("is_before").fill_null(False).all())
-    return set(over.filter("is_before").collect()["event"].to_list())
+    return set(over.filter("is_before")["event"].to_list())
 
 
 def _file_events(catalogue: Catalogue) -> pl.DataFrame:

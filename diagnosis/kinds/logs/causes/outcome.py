@@ -177,6 +177,8 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
     """Without the messages that a launcher prints as it ends a job of which a worker has failed: in
     their file, the worker's end is told before. O(occurrences).
     """
+    if not cancelled:
+        return []
     is_end = (pl.col("role") == Role.TEARDOWN) & catalogue.says(WORKER_ENDED)
     ends = bad.filter(is_end & ~pl.col("is_told_to_stop"))["event"]
     occurrences = catalogue.occurrences.select("file", "masked", "event", "first_line")
@@ -196,7 +198,7 @@ def _outweighs_success(catalogue: Catalogue, lead: EventRow, success: list[int])
     shutdown; a job that reports success after an error has survived it. An exception of a thread
     ends that thread only.
     """
-    if lead.signature is None or lead.own_role != Role.ROOT:
+    if not success or lead.signature is None or lead.own_role != Role.ROOT:
         return False
     words = catalogue.occurrences.filter(pl.col("masked").is_in(pl.Series(success, dtype=pl.UInt64).implode()))
     lead_occurrences = catalogue.occurrences.filter(pl.col("event") == lead.event)

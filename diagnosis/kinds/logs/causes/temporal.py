@@ -54,9 +54,12 @@ def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[
     """For each event whether all writers of it wrote on: their ``edges`` (the line ``edge`` of a
     ``writer``) come after its last line. By the order of lines, without clocks. O(occurrences).
     """
-    writer_occurrences = catalogue.occurrences.lazy().join(edges.lazy(), on=list(writer), how="left")
+    if edges.is_empty():
+        return pl.repeat(False, catalogue.events.height, dtype=pl.Boolean, eager=True)
+    places = catalogue.occurrences.select("event", "last_line", *writer)
+    writer_occurrences = places.join(edges.select("edge", *writer), on=list(writer), how="left")
     is_over = (pl.col("last_line") < pl.col("edge")).fill_null(False).all()
-    done = writer_occurrences.group_by("event").agg(is_over=is_over).collect()
+    done = writer_occurrences.group_by("event").agg(is_over=is_over)
     return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
 
 
@@ -129,8 +132,8 @@ def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     is_bad = pl.col("is_structure") | pl.col("is_ill") | catalogue.says(EXIT_NOTICE)
     is_work = is_plain & ~is_bad & (pl.col("template") != "")
-    places = catalogue.occurrences.lazy().select("file", "event", "first_line", "last_line", "n")
-    plain = places.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode())).collect()
+    places = catalogue.occurrences.select("file", "event", "first_line", "last_line", "n")
+    plain = places.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode()))
     lines = plain.select("file", "first_line", "n").sort("file", "first_line", descending=[False, True])
     after = lines.with_columns(after=pl.col("n").cum_sum().over("file"))
     edges = after.filter(pl.col("after") >= THRESHOLDS.survived_points)
@@ -176,11 +179,11 @@ def exceptions_below(catalogue: Catalogue, head: str) -> set[int]:
     """
     events, occurrences = catalogue.events, catalogue.occurrences
     is_head = pl.col("example").str.contains(head, literal=True) & ~pl.col("is_exception")
-    heads = occurrences.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
-    raised = events.filter("is_exception")["event"]
-    own = occurrences.filter(pl.col("event").is_in(raised.implode()))
-    if heads.is_empty() or own.is_empty():
+    telling, raised = events.filter(is_head)["event"], events.filter("is_exception")["event"]
+    if telling.is_empty() or raised.is_empty():
         return set()
+    heads = occurrences.filter(pl.col("event").is_in(telling.implode()))
+    own = occurrences.filter(pl.col("event").is_in(raised.implode()))
     said = heads.group_by("file", "source").agg(
         head_first=pl.col("first_line").min(),
         head_last=pl.col("last_line").max(),

@@ -39,9 +39,11 @@ def score_iterations(counts: Sequence[tuple[int, Counter[int]]]) -> list[tuple[i
         before = [other for _, other in counts[max(0, place - THRESHOLDS.window) : place]]
         if not before:
             continue
-        mean = float(np.mean([distance(lines, other) for other in before]))
+        distances = [distance(lines, other) for other in before]
+        mean = float(np.mean(distances)) if any(distances) else 0.0
         history = means[-THRESHOLDS.history * THRESHOLDS.window :]
-        if place >= THRESHOLDS.window and len(history) >= THRESHOLDS.window - 1:
+        is_scored = place >= THRESHOLDS.window and len(history) >= THRESHOLDS.window - 1
+        if is_scored and mean > min(history):  # one that differs less than all others is not odd
             usual, spread = float(np.median(history)), max(float(np.std(history)), THRESHOLDS.floor / THRESHOLDS.sigmas)
             sigmas = (mean - usual) / spread
             if sigmas > THRESHOLDS.sigmas:
@@ -76,6 +78,8 @@ def _counts(case: Case) -> list[tuple[int, Counter[int]]]:
 
 def distance(one: Counter[int], other: Counter[int]) -> float:
     """In [0, 1], on a log scale, relative to the common part: ten times the same line differs from once."""
+    if one == other:
+        return 0.0
     pairs = [(math.log1p(one[key]), math.log1p(other[key])) for key in one.keys() | other.keys()]
     total = sum(map(max, pairs))
     return sum(abs(a - b) for a, b in pairs) / total if total else 0.0

@@ -98,6 +98,8 @@ class Catalogue:
 
     def masked(self, *events: int) -> list[int]:
         """The messages of some events."""
+        if not events:
+            return []
         return self.of.filter(pl.col("event").is_in(events))["masked"].to_list()
 
     def event(self, event: int) -> EventRow:
@@ -213,6 +215,8 @@ def _traceback_ends(messages: pl.DataFrame, occurrences: pl.DataFrame, hay: Hays
     """Messages that begin with a class and end a traceback, whatever the class is called: ``masked``. At most a line of
     source and its markers are between the last frame and the exception.
     """
+    if not messages["is_frame"].any():
+        return messages["masked"].head(0).implode()
     says_it = messages.filter(hay.contains(pl.col("text"), RAISED))
     raised = occurrences.join(says_it, on="masked", how="semi")
     in_frames = occurrences.join(messages.filter("is_frame"), on="masked", how="semi")
@@ -235,13 +239,15 @@ def _with_inner_causes(matched: pl.DataFrame, messages: pl.DataFrame, rules: Sig
     role = dict(matched.select("masked", "role").iter_rows())
     hay = Haystack.of(messages["example"])
     quoting = messages.select("masked", inner=hay.extract(pl.col("example"), INNER, 1)).drop_nulls("inner")
+    names = ["masked", "signature", "role", "strength", "category"]
+    if quoting.is_empty():
+        return matched.select(names)
     quoting = quoting.filter(~pl.col("masked").is_in([m for m, r in role.items() if r == Role.ROOT]))
     found = []
     for masked, rule_id in zip(quoting["masked"], rules.match_texts(quoting["inner"].to_list()), strict=True):
         rule = rules.rule(rule_id) if rule_id else None
         if rule is not None and rule.role is Role.ROOT and role.get(masked) != Role.BENIGN:
             found.append((masked, rule.id, rule.role.value, rule.strength.value, rule.category))
-    names = ["masked", "signature", "role", "strength", "category"]
     inner = pl.DataFrame(found, schema={n: matched.schema[n] for n in names}, orient="row")
     kept = matched.select(names).filter(~pl.col("masked").is_in(inner["masked"].implode()))
     return pl.concat([kept, inner])
@@ -298,6 +304,8 @@ def _explained_waits(here: pl.DataFrame, first: Mapping[str, int | None]) -> set
     well is such an error. ``first``: when the events ``here`` of each rule began.
     """
     names = taxonomy.load().having("waits", here["category"])
+    if not names:
+        return set()
     is_wait = pl.col("category").is_in(names)
     is_cause = pl.col("own_role") == Role.ROOT
     is_error = (pl.col("level") >= Level.ERROR) | (pl.col("level") == Level.NONE)

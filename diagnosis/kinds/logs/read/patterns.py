@@ -100,7 +100,11 @@ class Haystack:
 
     def contains[Part: (pl.Expr, pl.Series)](self, part: Part, pattern: str) -> Part:
         """Whether the pattern matches; null for null."""
-        return part.str.contains(self.form(pattern)) if self.may_hold(pattern) else part.str.len_bytes() < 0
+        if self.may_hold(pattern):
+            return part.str.contains(self.form(pattern))
+        if isinstance(part, pl.Series) and not part.null_count():  # no operation on a table
+            return pl.Series(part.name, [False]).new_from_index(0, part.len())
+        return part.str.len_bytes() < 0
 
     def replace[Part: (pl.Expr, pl.Series)](self, part: Part, pattern: str, by: str) -> Part:
         """Without the first match."""

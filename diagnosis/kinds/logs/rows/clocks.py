@@ -191,6 +191,8 @@ def _fitting_shifts(first: int, last: int, low: int, high: int) -> list[int]:
 
 
 def _skews(table: LogTable, occurrences: pl.DataFrame, by_file: pl.DataFrame) -> dict[str, int]:
+    if table.sources["node"].drop_nulls().n_unique() < THRESHOLDS.nodes:
+        return {}
     firsts = (
         occurrences.lazy()  # without copies of all columns
         .filter("is_stamped")
