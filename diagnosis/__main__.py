@@ -18,10 +18,12 @@ import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from diagnosis.batch import Line
     from diagnosis.history import History
     from diagnosis.json_values import JsonObject
     from diagnosis.kinds.logs.meaning.signatures import SignatureSet
@@ -150,28 +152,38 @@ def _diagnose_batch(options: argparse.Namespace, given: _Given, work: Path) -> i
     """A line for each job: its name and its sentence, or its report. A job that cannot be read has a line that says
     why, and the exit code tells that there is one.
     """
-    from diagnosis.model import ignore_progress
-    from diagnosis.plain import visible
+    from diagnosis import batch
 
     _load_engine()
     gc.freeze()  # what is loaded stays: no search for cycles looks at it again
     is_unusable, is_any_accused = False, False
-    data: JsonObject
-    for number, job in enumerate(_jobs_in(options.paths)):
-        place = work / f"job-{number}"
-        place.mkdir()
-        try:
-            data, is_accused = _report([job], options, given, place, ignore_progress)
-            is_any_accused |= is_accused
-        except BaseException as error:  # one job must not stop the others
-            data = {"headline": _reason(error)}
-            is_unusable = True
-        shutil.rmtree(place, ignore_errors=True)
-        line = json.dumps({"name": job.name, **data}, ensure_ascii=False, allow_nan=False)
-        print(line if options.json else visible(f"{job.name}: {data['headline']}"), flush=True)
+    jobs = _jobs_in(options.paths)
+    for line in batch.lines(jobs, partial(_batch_line, options=options, given=given, work=work)):
+        is_unusable |= line.is_unusable
+        is_any_accused |= line.is_accused
+        print(line.text, flush=True)
     if is_unusable:
         return EXIT_UNUSABLE
     return EXIT_SUSPECT if options.fail_on_suspect and is_any_accused else EXIT_DIAGNOSED
+
+
+def _batch_line(job: Path, options: argparse.Namespace, given: _Given, work: Path) -> Line:
+    from diagnosis.batch import Line
+    from diagnosis.model import ignore_progress
+    from diagnosis.plain import visible
+
+    data: JsonObject
+    is_unusable, is_accused = False, False
+    place = Path(tempfile.mkdtemp(prefix="job-", dir=work))
+    try:
+        data, is_accused = _report([job], options, given, place, ignore_progress)
+    except BaseException as error:  # one job must not stop the others
+        data = {"headline": _reason(error)}
+        is_unusable = True
+    shutil.rmtree(place, ignore_errors=True)
+    report = json.dumps({"name": job.name, **data}, ensure_ascii=False, allow_nan=False)
+    text = report if options.json else visible(f"{job.name}: {data['headline']}")
+    return Line(text, is_unusable, is_accused)
 
 
 def _reason(error: BaseException) -> str:

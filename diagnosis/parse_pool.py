@@ -115,7 +115,7 @@ def parse_all(
     source, waiting = batches(tasks), deque[tuple[list[Task], Future[list[Parsed | str]]]]()
     hashing.warm_up()  # the readers share it, and the diagnosis of so many lines needs it
     gc.freeze()  # memory that is shared until a search for cycles writes into it
-    if not _spare and _can_fork():
+    if not _spare and can_fork():
         _spare.append(_pool(1))
         _spare[0].submit(int).result()
     pool = _pool(workers)
@@ -229,11 +229,11 @@ def _parse_alone(task: Task) -> Parsed | str:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    context = multiprocessing.get_context("fork" if _can_fork() else "spawn")
+    context = multiprocessing.get_context("fork" if can_fork() else "spawn")
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_keep_memory)
 
 
-def _can_fork() -> bool:
+def can_fork() -> bool:
     """Whether the column library has not started its threads: a forked process would not have them."""
     threads = [path.read_text("utf-8") for path in Path("/proc/self/task").glob("*/comm")]
     return bool(threads) and not any(name.startswith("polars-0") for name in threads)

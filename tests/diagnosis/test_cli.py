@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis import pipeline
+from diagnosis import parse_pool, pipeline
 from diagnosis.__main__ import main
 from diagnosis.model import Parsed
 from diagnosis.report import Diagnosis
@@ -92,6 +92,7 @@ def test_a_batch_prints_a_line_for_each_job_and_the_unreadable_one_stops_none(
         monkeypatch.setattr(pipeline, "diagnose", diagnose)
         raise ZeroDivisionError
 
+    monkeypatch.setattr(parse_pool, "processes", lambda: 1)
     monkeypatch.setattr(pipeline, "diagnose", crash_once)
     assert main(["--batch", str(tmp_path)]) == 2
     broken, crash, failed, healthy = capsys.readouterr().out.splitlines()
