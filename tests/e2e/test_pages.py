@@ -11,6 +11,7 @@ from playwright.sync_api import BrowserContext, Page, Request, expect
 
 from tests.e2e.conftest import SIZES, Site
 from tests.e2e.readable import check_readable
+from tests.e2e.test_desk import open_sample
 
 pytestmark = pytest.mark.e2e
 
@@ -150,6 +151,15 @@ def test_on_a_phone_the_words_of_an_instant_have_the_whole_width(quiet: Page) ->
     words, whole = row.locator(".text").bounding_box(), row.bounding_box()
     assert words and whole and words["width"] > 0.95 * whole["width"]
     expect(row.locator(".who")).to_be_visible()
+
+
+def test_on_a_phone_what_to_do_now_stands_on_the_first_screen_before_the_acts(quiet: Page) -> None:
+    quiet.set_viewport_size(SIZES["narrow"])
+    open_sample(quiet)
+    advice = quiet.locator(".answer-rows dt.on-phones")
+    expect(advice).to_be_in_viewport()
+    shown, acts = advice.bounding_box(), quiet.locator("[data-act=copy]").bounding_box()
+    assert shown and acts and shown["y"] < acts["y"]
 
 
 def test_routes_and_their_messages_are_readable_in_every_form(manager: Page) -> None:

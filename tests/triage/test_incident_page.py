@@ -66,6 +66,21 @@ def test_where_only_teardown_was_logged_the_page_says_what_stands_out(client, ad
     assert "2 events, root causes first" in page
 
 
+def test_without_a_root_the_line_at_the_top_is_what_the_accused_alone_wrote(client, ada):
+    report = sample()
+    first, second = report["logs"]["events"][:2]
+    both = {"nodes": 2, "node_names": ["gpu-0413", "gpu-0412"], "example": "rank 0 timed out"}
+    alone = {"nodes": 1, "node_names": ["gpu-0412"], "example": "rank 6 called another collective"}
+    first |= {"role": "cascade", **both}
+    second |= {"role": "cascade", **alone}
+    attempt = make_attempt()
+    diagnosis_store(attempt=attempt, revision=1, report=report)
+    page = page_text(client.get(f"/incidents/{attempt.incidents.get().pk}/"))
+    shown = page.partition("Shown by</dt>")[2].partition("</dd>")[0]
+    assert "No line names the cause; this is what gpu-0412 wrote." in shown
+    assert "rank 6 called another collective" in shown and "rank 0 timed out" not in shown
+
+
 def test_of_an_error_that_spread_the_page_shows_who_printed_it_first(client, ada):
     report = sample()
     times = {"gpu-0412": 1_795_226_000.120, "gpu-0413": 1_795_226_000.464, "gpu-0414": 1_795_226_012.5}

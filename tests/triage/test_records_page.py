@@ -69,6 +69,10 @@ def test_records_can_be_narrowed_to_an_address_or_a_switch(client, job):
 def test_lines_around_one_of_a_capture_are_its_text(client, job):
     page = page_text(client.get("/jobs/night-run/context/0/net/flows.csv?line=2"))
     assert "start_time,duration" in page and "2026-11-21 03:00:00.125" in page
+    alone = page_text(client.get("/jobs/night-run/context/0/net/flows.csv?line=2&around=0"))
+    assert "2026-11-21 03:00:00.125" in alone and alone.count("<tr") == 1
+    most = page_text(client.get("/jobs/night-run/context/0/net/flows.csv?line=200&around=999"))
+    assert most.count("<tr") == 11
 
 
 def test_a_capture_without_a_record_says_why_and_shows_its_text(client, django_capture_on_commit_callbacks):

@@ -26,6 +26,7 @@ _KILLED = "Process killed from outside"
             ["n-3"],
             "The job was slow. It cost 2 s.",
         ),
+        ("n-3 and n-4 are most probably at fault. The job was slow.", "Straggler", ["n-3", "n-4"], "The job was slow."),
         ("Perhaps n-3 is at fault. rank 5 waits.", "Straggler", ["n-3"], "rank 5 waits."),
         ("One of 2 may be at fault (n-3, n-4). The job hung.", "", ["n-3", "n-4"], "The job hung."),
         ("GPU lost on n-3 (rank 12), n-4 (rank 7) in training.", "GPU lost", ["n-3", "n-4"], "In training."),
@@ -43,6 +44,7 @@ def test_what_the_columns_say_is_left_out(headline, cause, accused, told):
         (f"{_KILLED} on n-2 in training.", "Host out of memory", ["n-2"]),
         ("Unknown cause in training.", "", []),
         ("The job hung (n-1). It was ended.", "Data loader stuck", []),
+        ("n-2 uses another network (sockets, the others IB). The job completed.", "Slow communication", ["n-2"]),
         ("n-1 stopped at 02:31. 7 nodes waited.", "Node lost", ["n-1"]),
     ],
 )

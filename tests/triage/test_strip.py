@@ -359,6 +359,7 @@ def test_what_no_log_line_shows_is_shown_by_the_line_of_its_finding(client, ada)
     assert "setup text" in shown
     assert 'href="/jobs/odd/logs/0/gpu-2.log?line=14#L14"' in shown
     assert 'href="/jobs/odd/facts/?attempt=0">compare all nodes' in shown
+    assert 'data-testid="shown-line"' in shown and "&amp;around=0" in shown
     assert "beyond the usual time" not in page, "no step shows what it costs"
     assert "time not known" in page, "the end of the evidence is not the beginning of what is wrong"
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: the words with which a headline that names the culprit first ends that sentence
-_LEAD_ENDS = (" is most probably at fault. ", " is at fault. ", "). ")
-_LEAD_BEGINS = ("Perhaps ", "One of ")
+#: sentences that only accuse: how they begin ("" is the name of an accused), and how they end
+_LEADS = (
+    ("", " is most probably at fault. "),
+    ("", " are most probably at fault. "),
+    ("Perhaps ", " is at fault. "),
+    ("One of ", "). "),
+)
 
 
 def beside_columns(headline: str, cause: str, accused: Sequence[str]) -> str:
@@ -23,11 +27,10 @@ def beside_columns(headline: str, cause: str, accused: Sequence[str]) -> str:
 
 def _without_lead(text: str, accused: Sequence[str]) -> str:
     """The text after a first sentence that only accuses somebody."""
-    if not text.startswith((*_LEAD_BEGINS, *accused)):
-        return text
-    for end in _LEAD_ENDS:
+    for begin, end in _LEADS:
+        begins = (begin,) if begin else tuple(accused)
         lead, found, rest = text.partition(end)
-        if found and ". " not in lead:
+        if found and lead.startswith(begins) and ". " not in lead:
             return rest
     return text
 

@@ -40,6 +40,8 @@ from triage.views.site import gone
 _BLOCK = 1 << 20
 #: lines above the line of a permalink
 _LEAD = 60
+#: lines shown before and after the line of another page
+_MAX_AROUND = 5
 LEVELS_SHOWN = [(2, "info"), (3, "warning"), (4, "error"), (5, "fatal")]
 #: the choices for seconds around an instant
 WITHIN_S = (1, 2, 10, 60)
@@ -169,11 +171,14 @@ def log_minimap(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 @require_GET
 @_needs_bytes
 def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
-    """A few lines around one, for another page."""
+    """One line and ``around`` lines before and after it, for another page."""
     job, artifact = _artifact(request, slug, attempt, path)
     line = _number(request, "line", 1)
-    shown = window(artifact, start=max(1, line - 5), count=11)
-    context = {"job": job, "artifact": artifact, "window": shown, "line": line, "moment": _moment(shown.lines, line)}
+    around = min(_number(request, "around", _MAX_AROUND), _MAX_AROUND)
+    first = max(1, line - around)
+    shown = window(artifact, start=first, count=line - first + around + 1)
+    context = {"job": job, "artifact": artifact, "window": shown, "line": line}
+    context["moment"] = _moment(shown.lines, line) if around else None
     context["words"] = request.GET.get("find", "")[:500]
     return render(request, "triage/log_context.html", context)
 
