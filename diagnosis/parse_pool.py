@@ -34,7 +34,7 @@ from diagnosis.kinds.logs.log_parsing import SmallLog, parse_together
 from diagnosis.kinds.logs.read import hashing, lines
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.parsing import parse
-from diagnosis.recognise import LogKinds
+from diagnosis.recognise import LogKinds, OrdinaryLines
 
 #: Bytes of a file list from which further processes are started. Loading the engine again and learning the messages in
 #: each process takes as long as reading about 100 MB.
@@ -54,6 +54,8 @@ _LOST_PROCESS: Final = (
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 
+#: First lines of the job's logs that this process has read.
+_ordinary: Final[list[OrdinaryLines]] = [OrdinaryLines()]
 #: A process that was forked with the readers and waits, at most one.
 _spare: Final[list[ProcessPoolExecutor]] = []
 
@@ -109,6 +111,7 @@ def parse_all(
     """:func:`parse_one` of each task, in order. At most ``workers * _BATCHES_PER_WORKER`` batches are held at a time;
     ``meanwhile`` is done while other processes read the first ones.
     """
+    _ordinary[0] = OrdinaryLines()
     if workers < 2:
         yield from chain.from_iterable(map(_parse, batches(tasks)))
         return
@@ -179,15 +182,15 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
 
 def _parse(batch: list[Task]) -> list[Parsed | str]:
     """Parses files one after another; several small logs together."""
-    together = read_together(batch) if len(batch) > 1 else {}
+    together = read_together(batch, _ordinary[0]) if len(batch) > 1 else {}
     return [together[number] if number in together else parse_one(task) for number, task in enumerate(batch)]
 
 
-def read_together(batch: Sequence[Task]) -> dict[int, Parsed]:
+def read_together(batch: Sequence[Task], ordinary: OrdinaryLines | None = None) -> dict[int, Parsed]:
     """The parsed small plain logs of a batch by their place in it, with common tables in the ``work`` of the first.
-    :func:`parse_one` parses other files.
+    :func:`parse_one` parses other files. ``ordinary``: first lines of earlier logs of the job.
     """
-    zone, kinds = batch[0].hints.time_zone, LogKinds()
+    zone, kinds = batch[0].hints.time_zone, LogKinds(ordinary)
     found = {
         number: small
         for number, task in enumerate(batch)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import Final
 
-from diagnosis.kinds import kind_table
+from diagnosis.kinds import kind_table, logs
 from diagnosis.kinds.logs.read import encodings, wrapped
 from diagnosis.model import LOG_KINDS
 
 _DIGITS: Final = re.compile("[0-9]+")
+_DIGITS_OF_LINE: Final = re.compile(rb"[0-9]+")
 #: Number of bytes that decide for further files of a name.
 _CHECKED_BYTES: Final = 1 << 10
-_AS_ZERO: Final = bytes.maketrans(b"123456789", b"0" * 9)
+#: Lines that are remembered, of one kilobyte at most each.
+_MAX_LINES: Final = 1 << 14
 _DATED_FROM_BOOT: Final = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
 
 
@@ -20,20 +23,46 @@ def log_kind(head: bytes, path: str) -> str | None:
     """The kind of a log, which begins with ``head``, whose lines are independent: in UTF-8 and not wrapped by a
     collector. None for other files.
     """
-    kind = kind_table.kind_of(head, path)
+    return _if_plain(kind_table.kind_of(head, path), head)
+
+
+def _if_plain(kind: str | None, head: bytes) -> str | None:
     encoding, mark = encodings.encoding_of(head)
     is_plain = kind in LOG_KINDS and encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
     return kind if is_plain else None
 
 
-class LogKinds:
-    """:func:`log_kind` of many files. Of files whose names differ in numbers only, the first decides; others are of its
-    kind if their first lines are, too. First lines that differ in numbers only are looked at once.
+class OrdinaryLines:
+    """The first lines of logs by the names of their files. A file of such a name that begins with such lines only is no
+    other kind of evidence. Names and lines that differ in numbers only are alike. Bounded.
     """
 
     def __init__(self) -> None:
+        self._lines: dict[str, set[bytes]] = {}
+        self._count = 0
+
+    def has(self, name: str, lines: Set[bytes]) -> bool:
+        """Whether all lines are known of files of this name. O(lines)."""
+        return lines <= self._lines.get(name, set())
+
+    def add(self, name: str, lines: Set[bytes]) -> None:
+        """Remembers the first lines of a log."""
+        if self._count > _MAX_LINES:
+            self._lines.clear()
+            self._count = 0
+        known = self._lines.setdefault(name, set())
+        self._count += len(lines - known)
+        known |= lines
+
+
+class LogKinds:
+    """:func:`log_kind` of many files. Of files whose names differ in numbers only, the first decides; others are of its
+    kind if their first lines are, too. ``ordinary``: what is known of earlier files.
+    """
+
+    def __init__(self, ordinary: OrdinaryLines | None = None) -> None:
         self._kinds: dict[str, str] = {}
-        self._starts: dict[str, tuple[bytes, str | None]] = {}
+        self._ordinary = ordinary or OrdinaryLines()
 
     def of(self, head: bytes, path: str) -> str | None:
         """The kind of a file that begins with ``head``."""
@@ -46,13 +75,18 @@ class LogKinds:
         return kind
 
     def _of_start(self, start: bytes, path: str, name: str) -> str | None:
-        form = start.translate(_AS_ZERO)
-        known = self._starts.get(name)
-        if known is not None and known[0] == form:
-            return known[1]
+        lines = set(_DIGITS_OF_LINE.sub(b"0", _whole_lines(start)).split(b"\n"))
+        if self._ordinary.has(name, lines):
+            return _if_plain(logs.KIND.recognise(start, path), start)
         kind = log_kind(start, path)
-        self._starts[name] = form, kind
+        if kind is not None:
+            self._ordinary.add(name, lines)
         return kind
+
+
+def _whole_lines(start: bytes) -> bytes:
+    """The first bytes of a file without their last line, which may be cut."""
+    return start[: start.rfind(b"\n")] if len(start) == _CHECKED_BYTES and b"\n" in start else start
 
 
 def whole_lines(raw: bytes, head: bytes) -> int:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from diagnosis import Kind, ParseHints, parse
+from diagnosis.kinds import kind_table
 from diagnosis.kinds.binary import binary_reason
 from diagnosis.kinds.kind_table import kind_of
-from diagnosis.recognise import is_divisible
+from diagnosis.recognise import LogKinds, is_divisible
 
 HEADS = {
     ("job.json", b'{"job_id": "a", "nodes": [{"name": "n1", "ip": "10.0.0.1"}], "world_size": 8}'): Kind.INVENTORY,
@@ -64,3 +65,28 @@ def test_only_logs_of_one_byte_units_may_be_cut() -> None:
     assert is_divisible(b"iteration 1\n", "a.log")
     assert not is_divisible("iteration 1\n".encode("utf-16"), "a.log")
     assert not is_divisible(b'{"job_id": "a", "nodes": []}', "job.json")
+
+
+def test_a_report_between_logs_stays_one_and_known_lines_are_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds, lines = LogKinds(), [f"2026-03-01 08:00:0{n} step {n} loss 2.{n}\n" for n in range(6)]
+    asked: list[str] = []
+
+    def remember(head: bytes, path: str) -> str:
+        asked.append(path)
+        return kind_of(head, path)
+
+    monkeypatch.setattr(kind_table, "kind_of", remember)
+    assert kinds.of("".join(lines).encode(), "gpu-1.log") == Kind.LOG
+    assert kinds.of("".join(reversed(lines)).encode(), "gpu-2.log") == Kind.LOG
+    assert kinds.of(b"==============NVSMI LOG==============\nGPU 00000000:9B:00.0\n", "gpu-3.log") is None
+    assert kinds.of(lines[3].encode(), "gpu-4.log") == Kind.LOG
+    assert set(asked) == {"gpu-1.log", "gpu-2.log", "gpu-3.log"}
+
+
+def test_lines_of_a_kernel_among_those_of_logs_are_a_kernel_log() -> None:
+    kinds, kernel = LogKinds(), "[    5.{n:06}] NVRM: loading\n"
+    log = "2026-03-01 08:00:01 step 1\n2026-03-01 08:00:02 step 2\n" + kernel.format(n=1)
+    assert kinds.of(log.encode(), "gpu-1.log") == Kind.LOG
+    assert kinds.of((kernel.format(n=2) * 3).encode(), "gpu-2.log") == Kind.KERNEL

@@ -17,6 +17,8 @@ SIGN_CHARS: Final = 4_096
 #: Lines that are compared with the pattern of a form's lines.
 _MAX_LINES: Final = 400
 _MIN_LINES: Final = 3
+#: Characters in which nearly every log reports its first event.
+_EVENT_CHARS: Final = 1_024
 #: What only a report of events holds: a line that begins with a time or a rank, a traceback, a
 #: library's note.
 _EVENT: Final = re.compile(
@@ -57,6 +59,8 @@ def load() -> tuple[DocumentForm, ...]:
 
 def form_of_document(text: str) -> DocumentForm | None:
     """The form of a document that begins with ``text``; None for texts that may report events."""
+    if _EVENT.search(text, 0, _EVENT_CHARS):
+        return None
     found = next((form for form in load() if form.fits(text)), None)
     return None if found is None or _EVENT.search(text) else found
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Final
 
+from diagnosis.kinds.sign_search import SignSearch
 from diagnosis.knowledge_files import table
 
 #: Bytes at the beginning of a section in which the sign of its format must occur.
@@ -99,7 +100,14 @@ def load_layouts() -> tuple[Format, ...]:
 def format_of(text: str) -> Format | None:
     """The format of a report that begins with ``text``; None for any other text."""
     head = text[:SIGN_BYTES]
-    return next((one for one in load() if one.sign.search(head)), None)
+    possible = _signs().possible(head)
+    asked = (one for one in load() if one.sign.pattern in possible)
+    return next((one for one in asked if one.sign.search(head)), None)
+
+
+@cache
+def _signs() -> SignSearch:
+    return SignSearch(one.sign.pattern for one in load())
 
 
 def _format(row: Mapping[str, Any]) -> Format:
