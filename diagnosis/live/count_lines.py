@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.pace import counters, progress
+from diagnosis.kinds.logs.pace import counter_words, counters
 from diagnosis.live.observation import CountRow, LossRow, StageMark
 from diagnosis.live.stage_lines import AnnouncedStage
 
@@ -51,7 +51,7 @@ class CountLines:
         """Add a line; one without a counter changes nothing."""
         while self._announced and self._announced[0].row < line.row:
             self._waiting.append(self._announced.popleft().mark)
-        counted = progress.counter(line.text)
+        counted = counter_words.counter(line.text)
         if counted is None:
             return
         kind, number, _ = counted

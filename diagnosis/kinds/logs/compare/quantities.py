@@ -14,6 +14,7 @@ from itertools import chain, product, starmap
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
+from diagnosis.kinds.logs.read.digit_forms import DigitForms
 from diagnosis.knowledge_files import table
 
 LIMITS: Final = thresholds.limits("quantities")
@@ -76,32 +77,94 @@ class _Kind(NamedTuple):
 
 def quantities(line: str) -> Iterator[Quantity]:
     """The quantities of a line, in their order. O(characters)."""
-    for found in _NUMBER.finditer(line):
-        before = _ASIDE.sub("", line[max(0, found.start() - LIMITS.chars_before) : found.start()])
-        unit = "s" if found["seconds"] else found["unit"] or ""
-        kind = _kind(_without_numbers(before), unit)
+    for number in _numbers.of(line):
+        kind = number.kind
+        if number.is_named_by_digits:
+            kind = _kind_of(line, number.start, number.unit)
         if kind is not None:
-            yield Quantity(kind.name, kind.sense, kind.unit, _value(found) * kind.factor)
+            yield Quantity(kind.name, kind.sense, kind.unit, _value(line, number) * kind.factor)
+
+
+class _Number(NamedTuple):
+    """A number in a line, with the seconds behind its minutes; ``is_named_by_digits``: whether its
+    kind depends on a word with digits.
+    """
+
+    start: int
+    end: int
+    seconds: tuple[int, int] | None
+    unit: str
+    kind: _Kind | None
+    is_named_by_digits: bool
+
+
+def _numbers_of(line: str) -> tuple[_Number, ...]:
+    """The numbers of a line that are quantities, or may be in other lines of this form."""
+    numbers: list[_Number] = []
+    for found in _NUMBER.finditer(line):
+        start, unit = found.start(), "s" if found["seconds"] else found["unit"] or ""
+        is_named_by_digits = _DIGIT.search(_last_word(_before(line, start))) is not None
+        kind = _kind_of(line, start, unit)
+        seconds = found.span("seconds") if found["seconds"] else None
+        if kind is not None or is_named_by_digits:
+            numbers.append(_Number(start, found.end("number"), seconds, unit, kind, is_named_by_digits))
+    return tuple(numbers)
+
+
+_numbers: Final = DigitForms(_numbers_of)
 
 
 def step_of(line: str) -> int | None:
     """The step that a line is about; None where it states none."""
-    found = _STEP.search(line)
-    return int(found[1]) if found is not None else None
+    place = _steps.of(line)
+    return int(line[place[0] : place[1]]) if place is not None else None
+
+
+def _span_of(pattern: re.Pattern[str]) -> DigitForms[tuple[int, int] | None]:
+    """The place of the number that a pattern finds first in a line."""
+
+    def find(line: str) -> tuple[int, int] | None:
+        found = pattern.search(line)
+        return None if found is None else found.span(1)
+
+    return DigitForms(find)
+
+
+_steps: Final = _span_of(_STEP)
+_ranks: Final = _span_of(_RANK)
 
 
 def rank_of(line: str) -> int | None:
     """The rank that a line is about; None where it states none. Several ranks may write one
     file.
     """
-    found = _RANK.search(line)
-    return int(found[1]) if found is not None else None
+    place = _ranks.of(line)
+    return int(line[place[0] : place[1]]) if place is not None else None
 
 
-def _value(found: re.Match[str]) -> float:
-    """The number of a match; minutes and seconds as seconds."""
-    whole = float(found["number"].replace(",", ""))
-    return whole * 60 + float(found["seconds"]) if found["seconds"] else whole
+def _value(line: str, number: _Number) -> float:
+    """A number of a line; minutes and seconds as seconds."""
+    whole = float(line[number.start : number.end].replace(",", ""))
+    if number.seconds is None:
+        return whole
+    begin, end = number.seconds
+    return whole * 60 + float(line[begin:end])
+
+
+def _before(line: str, start: int) -> str:
+    """The text before a number that may name it."""
+    return _ASIDE.sub("", line[max(0, start - LIMITS.chars_before) : start])
+
+
+def _kind_of(line: str, start: int, unit: str) -> _Kind | None:
+    """What the number that begins there is."""
+    return _kind(_without_numbers(_before(line, start)), unit)
+
+
+def _last_word(before: str) -> str:
+    """The last word before a number."""
+    written = before.rstrip()
+    return written[written.rfind(" ") + 1 :]
 
 
 def _without_numbers(before: str) -> str:

@@ -107,7 +107,7 @@ def find_counters(
     table: LogTable, read: Lines, not_progress: str, spoken: Sequence[int] = ()
 ) -> tuple[tuple[int, ...], Counted]:
     """The messages with such a counter, and a function that reads it from one of their lines, like
-    ``progress.counter``.
+    ``counter_words.counter``.
 
     ``read`` gives the text of rows; ``not_progress``: what counts something else if it stands before
     the number; ``spoken``: messages that are left out. Cost: at most ``LIMITS.messages`` ×

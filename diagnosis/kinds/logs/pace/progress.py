@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Final
 
 import polars as pl
@@ -20,6 +20,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace import counters, durations
+from diagnosis.kinds.logs.pace.counter_words import CANDIDATE, counter
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import ReadRange
@@ -28,32 +29,6 @@ LIMITS: Final = thresholds.limits("progress")
 
 THRESHOLDS: Final = thresholds.of("progress")
 
-#: The text between a counter's name and its number.
-_BEFORE_NUMBER: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*+[=:#|]?\s*+(?:\[\s*+|[\"'])?"
-#: The number, perhaps with a comma between thousands.
-_COUNT: Final = r"(\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
-#: The number goes on, or is a share.
-_NO_PART: Final = r"(?!\.?\d|\s?%)"
-#: Its name in other languages than English.
-_STEP: Final = words.pattern("phrases", "step").removeprefix("(?i)")
-#: The times after a progress bar: elapsed and left, or the speed alone.
-_BAR_TIME: Final = r"\[(?:[\d:]+\s*[<,]|\d[\d.]*\s?(?:s/it|it/s))"
-#: Counters by trust: (kind, pattern with the number as its first group).
-_COUNTERS: Final = (
-    ("iteration", rf"(?i)\bglobal[_ ]?step{_BEFORE_NUMBER}{_COUNT}{_NO_PART}"),
-    ("iteration", rf"(?i)\b(?:iter(?:ation)?s?|itr){_BEFORE_NUMBER}{_COUNT}{_NO_PART}"),
-    (
-        "iteration",
-        r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?"
-        rf"|{_STEP}){_BEFORE_NUMBER}{_COUNT}{_NO_PART}",
-    ),
-    ("bar", rf"(?:\||\s)(\d+)/\d+\s*{_BAR_TIME}"),
-    ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_BEFORE_NUMBER}(\d+)(?!\.\d)"),
-    # the share of training that is over, as a field of a record: its whole epochs count
-    ("epoch", r"[\"']epoch[\"']: (\d+)\.\d"),
-)
-#: A line that may hold one: these patterns without what the linear-time dialect lacks.
-_CANDIDATE: Final = "(?i)" + "|".join(re.sub(r"\(\?i\)|\(\?![^)]*\)", "", pattern) for _, pattern in _COUNTERS)
 #: Words before a number that make it no progress; other values of the line come after it.
 _NOT_A_POINT: Final = (
     r"(?i)checkpoint|\bsav(e|ed|ing)\b|resum|restor|load(ed|ing)|must only|dropping|skipp|overflow|retry|attempt"
@@ -96,25 +71,11 @@ class Progress:
         return int(steps.median() or 1) if steps.len() else 1  # type: ignore[arg-type]
 
 
-@cache
-def _counters() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """``_COUNTERS``, compiled at the first use: that takes as long as the rest of this module."""
-    return tuple((kind, re.compile(pattern)) for kind, pattern in _COUNTERS)
-
-
-def counter(text: str) -> tuple[str, int, int] | None:
-    """The counter in one line, by its most trusted word: kind, number, position in the line."""
-    for kind, pattern in _counters():
-        if found := pattern.search(text):
-            return kind, int(found.group(1).replace(",", "")[:15]), found.start()
-    return None
-
-
 def names_counter(text: str) -> bool:
     """Whether a line of this wording may be progress: it names a counter, and no other counted
     action.
     """
-    return bool(re.search(_CANDIDATE, text)) and _point_kind(text) is not None
+    return bool(re.search(CANDIDATE, text)) and _point_kind(text) is not None
 
 
 def _point_kind(text: str) -> str | None:
@@ -176,7 +137,7 @@ class _Named:
 
 def _named(table: LogTable, read: ReadRange) -> _Named:
     """All lines with a counter of a known word."""
-    some = table.messages.filter(table.says(_CANDIDATE))
+    some = table.messages.filter(table.says(CANDIDATE))
     candidates = zip(some["masked"], some["example"], strict=True)
     kinds = {masked: kind for masked, example in candidates if (kind := _point_kind(example))}
     return _Named(kinds, _points(table, sorted(kinds), read))

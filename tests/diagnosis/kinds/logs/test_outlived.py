@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from diagnosis import Kind, ParseHints, parse, report
-from diagnosis.kinds.logs.pace import progress
+from diagnosis.kinds.logs.pace import counter_words, progress
 from diagnosis.pipeline import diagnose
 
 
@@ -93,7 +93,7 @@ def test_the_process_that_lustre_states_first_is_no_error_code(tmp_path: Path) -
     ],
 )
 def test_the_counter_is_known_in_the_forms_of_frameworks_and_languages(line: str, number: int) -> None:
-    found = progress.counter(line)
+    found = counter_words.counter(line)
     assert found is not None
     assert found[1] == number
     assert progress.names_counter(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from diagnosis.kinds.logs.pace import progress
+from diagnosis.kinds.logs.pace import counter_words, progress
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from diagnosis.kinds.logs.pace import progress
     ],
 )
 def test_a_counter_may_have_commas_between_thousands(line: str, number: int) -> None:
-    found = progress.counter(line)
+    found = counter_words.counter(line)
     assert found is not None and found[1] == number
 
 
