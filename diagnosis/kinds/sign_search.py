@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Set
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
@@ -31,15 +31,13 @@ class SignSearch:
 
     def possible(self, text: str) -> Set[str]:
         """The patterns that may match the text; no other one does. O(characters × literals)."""
-        plain = text if text.isascii() else text.translate(_AS_PLAIN)
-        lower = plain.lower()
-        held = {literal for literal in self._patterns_with if literal in lower}
-        asked = set(chain.from_iterable(self._patterns_with[literal] for literal in held))
-        return self._unsure | {pattern for pattern in asked if self._is_fulfilled(pattern, held)}
+        held = set(filter(text.translate(_AS_PLAIN).lower().__contains__, self._patterns_with))
+        asked = set(chain.from_iterable(map(self._patterns_with.__getitem__, held)))
+        return self._unsure.union(filter(partial(self._is_fulfilled, held), asked))
 
-    def _is_fulfilled(self, pattern: str, held: Set[str]) -> bool:
+    def _is_fulfilled(self, held: Set[str], pattern: str) -> bool:
         """Whether a text with these literals has what a pattern needs in one of its ways."""
-        return any(not any(map(held.isdisjoint, way)) for way in self._ways[pattern])
+        return any(all(map(held.__and__, way)) for way in self._ways[pattern])
 
     @cached_property
     def _ways(self) -> dict[str, tuple[Way, ...]]:
@@ -47,9 +45,9 @@ class SignSearch:
         return {one: _ANY_TEXT if _DENIAL.search(one) else literals.ways(one) for one in self._patterns}
 
     @cached_property
-    def _unsure(self) -> Set[str]:
+    def _unsure(self) -> frozenset[str]:
         """The patterns that need no literal."""
-        return {pattern for pattern, ways in self._ways.items() if not all(ways)}
+        return frozenset(pattern for pattern, ways in self._ways.items() if not all(ways))
 
     @cached_property
     def _patterns_with(self) -> dict[str, list[str]]:

@@ -6,14 +6,12 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
 
 from diagnosis import log_lines
 from diagnosis.evidence.check_results import Check, Result
 from diagnosis.kinds.checks.check_table import load
-from diagnosis.kinds.sign_search import SignSearch
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
 #: Larger files are logs, not the output of one check.
@@ -47,14 +45,7 @@ def recognise_output(text: str, path: str = "") -> Result | None:
 def _signed_checks(text: str) -> list[Check]:
     """The checks whose sign occurs in the beginning of a text."""
     begin = _beginning(text)
-    possible = _signs().possible(begin)
-    signed = [(check, check.sign) for check in load() if check.sign is not None]
-    return [check for check, sign in signed if sign.pattern in possible and sign.search(begin)]
-
-
-@cache
-def _signs() -> SignSearch:
-    return SignSearch(check.sign.pattern for check in load() if check.sign is not None)
+    return [check for check in load() if check.sign is not None and check.sign.search(begin)]
 
 
 def _result_of(check: Check, text: str, path: str) -> Result | None:

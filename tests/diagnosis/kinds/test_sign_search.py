@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from diagnosis.kinds.checks import check_table
 from diagnosis.kinds.sign_search import SignSearch
 from diagnosis.kinds.states import formats
 
@@ -15,13 +14,6 @@ from diagnosis.kinds.states import formats
 def test_a_report_may_have_its_own_sign(form: formats.Format) -> None:
     every = SignSearch(one.sign.pattern for one in formats.load())
     assert form.sign.pattern in every.possible(form.example[: formats.SIGN_BYTES])
-
-
-def test_each_output_of_a_check_may_have_its_sign() -> None:
-    signed = [(check, check.sign) for check in check_table.load() if check.sign is not None]
-    every = SignSearch(sign.pattern for _, sign in signed)
-    for check, sign in signed:
-        assert all(sign.pattern in every.possible(text) for text in check.examples.values() if sign.search(text))
 
 
 def test_few_signs_are_possible_in_a_line_of_a_log() -> None:
