@@ -7,11 +7,15 @@ data of a page. The libraries behind them are loaded at the first call, so that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceKind, Format, read_stream
 from diagnosis.model import Kind, Parsed, ParseHints
+
+if TYPE_CHECKING:
+    from diagnosis.evidence import Result
 
 __all__ = ["KIND", "parse_flow", "sniff"]
 
@@ -44,8 +48,24 @@ def list_formats() -> list[Format]:
         ),
         Format("flow records as Parquet", timeline),
         Format("packet capture (pcap, pcapng)", timeline),
-        Format("flow logs of clouds (VPC, NSG, Google)", timeline),
+        Format("flow logs of clouds (VPC, NSG, Google)", f"{timeline}; traffic that a firewall refuses"),
     ]
 
 
-KIND = EvidenceKind((Kind.FLOW,), "network flows", recognise, read_stream(parse_flow), formats=list_formats)
+def analyse(parsed: Sequence[Parsed]) -> list[Result]:
+    """What a firewall refused; see ``refusals.results``."""
+    if not any("refused" in one.facts.get("flow", {}) for one in parsed):
+        return []
+    from diagnosis.kinds.flows.read import refusals  # noqa: PLC0415  # heavy: polars
+
+    return list(refusals.results(parsed))
+
+
+KIND = EvidenceKind(
+    ids=(Kind.FLOW,),
+    name="network flows",
+    recognise=recognise,
+    parse=read_stream(parse_flow),
+    analyse=analyse,
+    formats=list_formats,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import msgspec
 import polars as pl
@@ -12,6 +12,9 @@ from diagnosis import faults
 from diagnosis.kinds.flows.read.flow_records import RecordWriter, quality
 from diagnosis.kinds.flows.read.readers import READERS, UnusableFlows, sniff
 from diagnosis.model import Kind, Parsed, ParseHints
+
+#: Receivers that are named of those that a firewall refuses.
+_MAX_REFUSED: Final = 20
 
 
 class _Replay:
@@ -66,6 +69,8 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
     if reading.bandwidth is not None:
         facts["bandwidth"] = msgspec.to_builtins(reading.bandwidth)
     facts |= quality(columns)
+    if places := reading.refusals.places():
+        facts["refused"] = places[:_MAX_REFUSED]
     notes = [*reading.notes]
     if out.dropped:
         notes.append(

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from diagnosis.kinds import flows
 from diagnosis.kinds.flows import parse_flow, sniff
 from diagnosis.kinds.flows.capture.capture import load_capture
 from diagnosis.kinds.flows.read.readers import base
@@ -157,6 +158,30 @@ def test_vpc_logs_give_volumes_and_the_report_says_why_not_for_steps(header: byt
     assert "jobs and volumes only" in report["why_not"]
 
 
+def _vpc_row(sender: str, port: int, action: str, receiver: str = "10.0.14.1") -> bytes:
+    return f"2 1 eni-0a {sender} {receiver} 41022 {port} 6 4 562 1617604407 1617604466 {action} OK\n".encode()
+
+
+def test_a_port_at_which_a_firewall_refuses_several_machines_is_found(tmp_path: Path) -> None:
+    refused = _vpc_row("10.0.14.2", 29500, "REJECT") + _vpc_row("10.0.14.3", 29500, "REJECT")
+    (found,) = flows.KIND.analyse([parsed(refused + _vpc_row("10.0.14.2", 443, "ACCEPT"), tmp_path)])
+    assert (found.outcome.adds, found.is_fault) == ("network.packet_loss", True)
+    assert found.words == "2 machines to 10.0.14.1 port 29500: refused"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        _vpc_row("10.0.14.2", 29500, "REJECT"),
+        _vpc_row("1.2.3.4", 22, "REJECT") + _vpc_row("1.2.3.5", 22, "REJECT"),
+        b"".join(_vpc_row(f"10.0.14.{k}", 29500, "REJECT") for k in (2, 3)) + _vpc_row("10.0.14.4", 29500, "ACCEPT"),
+    ],
+    ids=["one machine", "strangers", "another one passed"],
+)
+def test_other_refusals_say_nothing(rows: bytes, tmp_path: Path) -> None:
+    assert flows.KIND.analyse([parsed(rows, tmp_path)]) == []
+
+
 def test_records_without_a_duration_are_read_and_the_report_says_what_is_lost(tmp_path: Path) -> None:
     part = parsed(b"start_time,src,dst,bytes\n1700000000.5,a,b,100\n1700000001.5,a,b,100\n", tmp_path)
     assert len(records_of(part)) == 2
@@ -164,10 +189,6 @@ def test_records_without_a_duration_are_read_and_the_report_says_what_is_lost(tm
 
 
 REFUSED = {
-    "hubble": (
-        b'{"flow":{"time":"2023-08-21T12:12:18.5Z","verdict":"DROPPED","IP":{"source":"10.244.1.60","destination":"10.244.1.5"}}}\n',
-        "neither bytes nor duration",
-    ),
     "sflowtool": (
         b"FLOW,10.0.0.254,0,0,00902773db08,001083265e00,0x0800,0,0,10.0.0.1,10.0.0.254,17,0x00,64,35690,161,0x00,143,125,80\n",
         "no time",

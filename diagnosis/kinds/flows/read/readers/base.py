@@ -9,6 +9,7 @@ from typing import BinaryIO, Final
 from diagnosis import thresholds
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.port_rates import Bandwidth
+from diagnosis.kinds.flows.read.refusals import Refusals
 from diagnosis.model import ParseHints
 
 LIMITS: Final = thresholds.limits("base")
@@ -25,7 +26,7 @@ class UnusableFlows(Exception):
 @dataclass(slots=True)
 class Reading:
     """Facts that a reader found besides the records: format, time zone, sampling, notes, unusable counters, and the
-    ``bandwidth`` of port counters.
+    ``bandwidth`` of port counters, and what a firewall refused.
     """
 
     format: str
@@ -39,6 +40,7 @@ class Reading:
     cut_rows: int = 0
     notes: list[str] = field(default_factory=list)
     bandwidth: Bandwidth | None = None
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]

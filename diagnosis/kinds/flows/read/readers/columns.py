@@ -118,6 +118,8 @@ class Columns:
         if "proto" in self.found:
             columns.append(_first_present([_protocol(table[c]) for c in self.found["proto"]]).alias("proto"))
         out = pl.DataFrame(columns)
+        if {"action", "dst_port"} <= self.found.keys():
+            reading.refusals.add(out, table[self.found["action"][0]])
         if "sampling" in self.found:
             out = self._scaled_up(out, table, reading)
         return _both_ways(out)

@@ -1,4 +1,4 @@
-"""JSON: nfdump (ndjson, json), goflow2, Zeek; and two that are recognised only to suggest another export."""
+"""JSON: nfdump (ndjson, json), goflow2, Zeek."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sniff_json(head: bytes) -> str | None:
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if text[:1] == b"{":
         first = _object(text.split(b"\n", 1)[0])
-        if first is not None and (_is_flow(first) or _is_hubble(first)):
+        if first is not None and _is_flow(first):
             return "json-lines"
     elif text[:1] == b"[":
         first = _first_of_array(text)
@@ -52,11 +52,6 @@ def _is_flow(row: dict[str, Json]) -> bool:
     return Columns.fit(row)
 
 
-def _is_hubble(row: dict[str, Json]) -> bool:
-    flow = row.get("flow", row)
-    return isinstance(flow, dict) and "verdict" in flow and "IP" in flow
-
-
 def read_json_lines(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
     """One object a line; the columns are those of the first block's objects."""
     reading: Reading | None = None
@@ -64,11 +59,6 @@ def read_json_lines(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
     for block in blocks_of_lines(stream):
         if reading is None or columns is None:
             first = _object(block.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]) or {}
-            if _is_hubble(first):
-                raise UnusableFlows(
-                    "Hubble flows have neither bytes nor duration, so no steps can be seen in them. "
-                    "Export records from the switches or from the nodes' capture (nfdump, goflow2, pcap)."
-                )
             reading = Reading(_format(first))
         table = _table(block)
         if columns is None:
