@@ -53,12 +53,12 @@ def list_formats() -> list[Format]:
 
 
 def analyse(parsed: Sequence[Parsed]) -> list[Result]:
-    """What a firewall refused; see ``refusals.results``."""
+    """What a firewall refused; see ``refused_traffic.results``."""
     if not any("refused" in one.facts.get("flow", {}) for one in parsed):
         return []
-    from diagnosis.kinds.flows.read import refusals  # noqa: PLC0415  # heavy: polars
+    from diagnosis.kinds.flows.read import refused_traffic  # noqa: PLC0415  # heavy: polars
 
-    return list(refusals.results(parsed))
+    return list(refused_traffic.results(parsed))
 
 
 KIND = EvidenceKind(

@@ -326,6 +326,8 @@ def _iteration(case: Case, symptom: str, stage: str | None, texts: list[RootText
     progress = case.progress
     stated = _stated_iterations(texts)
     if progress.kind == "iteration" and progress.last is not None:
+        if of_progress := _progress_of(case, texts):
+            return min(of_progress)
         most = progress.last + max(2, progress.interval)
         near = [number for number in stated if progress.last <= number <= most]
         return max(near, default=progress.last + 1)
@@ -334,6 +336,16 @@ def _iteration(case: Case, symptom: str, stage: str | None, texts: list[RootText
     if progress.first is not None and stage not in stages.BEFORE_TRAINING:
         return progress.first
     return 1 if stage == "training" else None
+
+
+def _progress_of(case: Case, texts: list[RootText]) -> list[int]:
+    """The iterations of root lines that are lines of progress, such as those with a loss that is no number."""
+    beats = case.progress.beats
+    root = pl.DataFrame(
+        {"file": [text.file for text in texts], "line": [text.line for text in texts]},
+        beats.select("file", "line").schema,
+    )
+    return beats.join(root, on=["file", "line"], how="semi")["n"].to_list()
 
 
 def _stated_iterations(texts: list[RootText]) -> list[int]:

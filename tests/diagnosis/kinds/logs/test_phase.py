@@ -16,6 +16,11 @@ def test_an_error_between_steps_is_a_crash_in_the_next_one(tmp_path: Path) -> No
     assert (when.symptom, when.stage, when.iteration) == ("crash", "training", 9)
 
 
+def test_a_loss_that_is_no_number_failed_in_the_step_of_its_line(tmp_path: Path) -> None:
+    lost = [f"2026-03-01 10:{n:02d}:00 step {n} loss nan" for n in range(9, 13)]
+    assert phase.find_moment(case_of_lines(tmp_path, *STEPS, *lost)).iteration == 9
+
+
 def test_a_long_silence_before_a_time_out_is_a_hang(tmp_path: Path) -> None:
     job = Job(nodes=4, iterations=12)
     assert phase.find_moment(case_of(job.timed_out(job.ends + 600), tmp_path)).symptom == "hang"

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 from diagnosis import thresholds
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.port_rates import Bandwidth
-from diagnosis.kinds.flows.read.refusals import Refusals
+from diagnosis.kinds.flows.read.refused_traffic import Refusals
 from diagnosis.model import ParseHints
 
 LIMITS: Final = thresholds.limits("base")

@@ -48,6 +48,10 @@ VALUE_ERROR: Final = words.pattern("phrases", "value_error")
 _QUOTED_WORDS: Final = r"""'[^'\n]+'|"[^"\n]+"|`[^`\n]+`"""
 #: A name of the program without quotes: words joined by underscores, and no call of a library.
 _JOINED_NAME: Final = r"\b[a-z]+(?:_[a-z]+)+([^\w(]|$)"
+#: The name of a class of the program, as errors of Python and of its libraries give it.
+_CLASS_NAME: Final = r"\b(state_dict for|instance of|object of type|class) '?[A-Z]\w+"
+#: A line of source that a traceback quotes: its names are the program's, too.
+QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 #: Beginnings of the categories whose cause may be a name in a program.
 PROGRAM: Final = ("user.", "framework.")
 
@@ -71,10 +75,12 @@ class RuleTexts:
         is_no_event = pl.any_horizontal(quiet)
         certain = pl.when(is_no_event).then(pl.lit("")).otherwise(claims)
         unnamed = hay.replace_all(hay.replace(text, LANGUAGE_ERROR, ""), QUOTED_NAME, "'x'")
+        unnamed = hay.replace_all(unnamed, _CLASS_NAME, "$1 x")
         unnamed = hay.replace_all(unnamed, _JOINED_NAME, "x$1")
         unquoted = hay.replace_all(unnamed, _QUOTED_WORDS, "'x'")
         unnamed = pl.when(hay.contains(text, VALUE_ERROR)).then(unquoted).otherwise(unnamed)
-        own = pl.when(hay.contains(text, EXCEPTION)).then(unnamed).otherwise(text)
+        is_of_program = hay.contains(text, EXCEPTION) | hay.contains(text, QUOTED_CODE)
+        own = pl.when(is_of_program).then(unnamed).otherwise(text)
         read = pl.DataFrame({"text": texts}).with_columns(certain=certain)
         return cls(texts, read["certain"], read.select(text="certain").select(own).to_series())
 

@@ -17,7 +17,7 @@ from diagnosis import thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.model import Parsed
 
-THRESHOLDS: Final = thresholds.of("refusals")
+THRESHOLDS: Final = thresholds.of("refused_traffic")
 _REFUSED: Final = ("reject", "rejected", "deny", "denied", "drop", "dropped", "block", "blocked")
 #: Pairs of a receiver and its port that are counted.
 _MAX_PLACES: Final = 10_000
