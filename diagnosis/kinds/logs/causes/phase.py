@@ -340,12 +340,12 @@ def _iteration(case: Case, symptom: str, stage: str | None, texts: list[RootText
 
 def _progress_of(case: Case, texts: list[RootText]) -> list[int]:
     """The iterations of root lines that are lines of progress, such as those with a loss that is no number."""
-    beats = case.progress.beats
+    points = case.progress.points
     root = pl.DataFrame(
         {"file": [text.file for text in texts], "line": [text.line for text in texts]},
-        beats.select("file", "line").schema,
+        points.select("file", "line").schema,
     )
-    return beats.join(root, on=["file", "line"], how="semi")["n"].to_list()
+    return points.join(root, on=["file", "line"], how="semi")["n"].to_list()
 
 
 def _stated_iterations(texts: list[RootText]) -> list[int]:
