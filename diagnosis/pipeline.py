@@ -45,7 +45,7 @@ from diagnosis.kinds.logs.decide import attempts
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.read import physical
-from diagnosis.model import Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
+from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import Diagnosis, logs_report
 from diagnosis.report_records import HistoryRow, InputRow, JobRow
 from diagnosis.result import NO_LOGS, LogDiagnosis
@@ -129,6 +129,8 @@ def diagnose(
     quiet = quiet_texts(parsed, logs)
     laid_out = states.read_layouts(quiet, read)
     unread = {p.path: p for p in unread_files(parsed, logs) if p.path not in laid_out}
+    if all(p.path in laid_out for p in parsed if p.kind in LOG_KINDS):
+        logs = None  # what looked like logs are reports
     on_stage("stacks", 0, 1)
     stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets

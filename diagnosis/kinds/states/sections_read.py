@@ -11,7 +11,8 @@ from diagnosis.kinds.states.formats import Format
 from diagnosis.kinds.states.pieces_of_text import Piece, without_title
 from diagnosis.kinds.states.shapes import Entry, entries
 
-#: The shape of the formats of what no format describes.
+#: The shape of the formats of what no format describes, and how the ids of all begin whose parts are
+#: judged by their family.
 LAYOUT: Final = "layout"
 #: Shapes that read every line of their report: a block of which they read none is of another tool.
 _WHOLE_SHAPES: Final = frozenset({"pairs", "columns", "aligned", "csv", "tokens", "exposition"})
@@ -30,7 +31,7 @@ class SectionRead(NamedTuple):
         form = self.piece.form
         if form is None:
             return
-        is_layout = form.shape == LAYOUT
+        is_layout = form.id.startswith(LAYOUT)
         for entry in self.entries:
             own = layouts.family_of_part(entry, form) if is_layout else form
             yield entry, own.id

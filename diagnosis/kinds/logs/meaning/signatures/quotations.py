@@ -37,6 +37,9 @@ EXCEPTION: Final = words.pattern("phrases", "exception") + r"|(?:^|[\s\]])Except
 LANGUAGE_ERROR: Final = words.pattern("phrases", "language_error") + ".*$"
 #: The value of a property says that nothing is wrong ("Thermal slowdown : Not Active").
 SAYS_NO: Final = words.pattern("phrases", "says_no")
+#: A line of counters behind their numbers, and one of them that counts nothing.
+COUNTERS: Final = words.pattern("phrases", "counters")
+_COUNTED_NONE: Final = r"\b0 [A-Za-z][A-Za-z/()\- ]*"
 #: A line that tells of no event, such as a sample of generated text.
 NO_EVENT: Final = words.pattern("phrases", "no_event")
 #: What a collector puts before a line: the name of its writer tells no event.
@@ -71,6 +74,8 @@ class RuleTexts:
         """O(characters)."""
         text, hay = pl.col("text"), Haystack.of(texts)
         claims = hay.replace(hay.replace(text, HYPOTHESIS_WORDS, ""), _WRITER_LABEL, "")
+        counted = hay.replace_all(claims, _COUNTED_NONE, "")
+        claims = pl.when(hay.contains(text, COUNTERS)).then(counted).otherwise(claims)
         quiet = [hay.contains(text, pattern) for pattern in (SOURCE_LINE, SAYS_NO, NO_EVENT)]
         is_no_event = pl.any_horizontal(quiet)
         certain = pl.when(is_no_event).then(pl.lit("")).otherwise(claims)
