@@ -129,8 +129,9 @@ def diagnose(
     quiet = quiet_texts(parsed, logs)
     laid_out = states.read_layouts(quiet, read)
     unread = {p.path: p for p in unread_files(parsed, logs) if p.path not in laid_out}
-    if all(p.path in laid_out for p in parsed if p.kind in LOG_KINDS):
-        logs = None  # what looked like logs are reports
+    found_bad = states.analyse(list(laid_out.values()))
+    if found_bad and all(p.path in laid_out for p in parsed if p.kind in LOG_KINDS):
+        logs = None  # what looked like logs are reports, and they tell of something
     on_stage("stacks", 0, 1)
     stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
@@ -160,7 +161,7 @@ def diagnose(
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
     healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
     results += _differences(stated, every, logs, healthy)
-    results += states.analyse(list(laid_out.values()))
+    results += found_bad
     measures = logs.measures if logs else ()
     shown = [*stated, *alike, *kind_table.facts(list(laid_out.values()))]
     facts = budgets.run("facts", lambda: fact_table.summarise(shown, tables, measures), None, is_part=True)
