@@ -21,6 +21,7 @@ from diagnosis.budgets import CpuAlarm
 from diagnosis.history import History
 from diagnosis.keeping import condense
 from diagnosis.kinds.evidence_kind import HEAD_BYTES
+from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.read import physical
 from diagnosis.learning import learn, unexplained_errors
 from diagnosis.live import encode
@@ -241,9 +242,17 @@ class _SeekableProgressFile(_ProgressFile):
 
 
 def diagnose_job(
-    worker: Any, *, parsed: Sequence[Parsed], tables: str, are_far: bool = False, dask: str = "", **options: Any
+    worker: Any,
+    *,
+    parsed: Sequence[Parsed],
+    tables: str,
+    are_far: bool = False,
+    dask: str = "",
+    rule_texts: Sequence[str] = (),
+    **options: Any,
 ) -> dict[str, Any]:
-    """The report of all ``parsed`` artifacts; ``options`` are those of the engine.
+    """The report of all ``parsed`` artifacts; ``options`` are those of the engine, ``rule_texts``
+    the site's own rules.
 
     Requests bytes of evidence with ``read``, reports ``stage``, offers parts to other workers with ``offer``, ``take``
     and ``took`` (``are_far``: also to those of other machines), or gives them to the cluster at ``dask``. Tells with
@@ -263,7 +272,14 @@ def diagnose_job(
     read = _Reading(held, [part.path for part in parsed])
     runner = Dask(dask) if dask else Parts(held, is_far=are_far)
     diagnosis = diagnose(
-        parsed, read=read, on_stage=on_stage, tables=Path(tables), runner=runner, alarm=alarm, **options
+        parsed,
+        read=read,
+        on_stage=on_stage,
+        tables=Path(tables),
+        runner=runner,
+        alarm=alarm,
+        rules=signatures.load_with(rule_texts),
+        **options,
     )
     return to_json(diagnosis)
 
@@ -327,13 +343,25 @@ def do_part(worker: Any, *, function: str, part: str, folder: str) -> None:
 
 
 def condense_job(
-    worker: Any, *, parsed: Sequence[Parsed], hints: dict[str, ParseHints], out: str, **options: Any
+    worker: Any,
+    *,
+    parsed: Sequence[Parsed],
+    hints: dict[str, ParseHints],
+    out: str,
+    rule_texts: Sequence[str] = (),
+    **options: Any,
 ) -> dict[str, int] | None:
     """Write the lines of a job that are worth keeping to ``out`` (:func:`diagnosis.keeping.condense`); how many of
-    each path. None: every choice of lines would change the verdict. ``options`` are those of the engine.
+    each path. None: every choice of lines would change the verdict. ``options`` are those of the engine, ``rule_texts``
+    the site's own rules.
     """
     return condense(
-        parsed, read=_Reading(worker, [part.path for part in parsed]), hints=hints, out=Path(out), **options
+        parsed,
+        read=_Reading(worker, [part.path for part in parsed]),
+        hints=hints,
+        out=Path(out),
+        rules=signatures.load_with(rule_texts),
+        **options,
     )
 
 

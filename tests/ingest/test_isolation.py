@@ -206,7 +206,6 @@ def test_a_file_is_read_similar_in_a_process_apart_and_in_the_worker(tmp_path: P
 def test_a_job_is_diagnosed_similar_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
     from diagnosis import parse
     from diagnosis.history import History
-    from diagnosis.kinds.logs.meaning import signatures
 
     files = {"n1/a.log": LOG, "n2/b.log": b"2026-03-01 08:00:00 RuntimeError: CUDA error: device-side assert\n" * 3}
     parsed = [parse(io.BytesIO(data), path, ParseHints(), tmp_path / path) for path, data in files.items()]
@@ -217,7 +216,7 @@ def test_a_job_is_diagnosed_similar_in_a_process_apart_and_in_the_worker(tmp_pat
         "step": lambda stage: None,
         "read": lambda paths, offset, length: [files[path][offset : offset + length] for path in paths],
     }
-    said = {"parsed": parsed, "job": JobHints(job_id="7"), "history": History(), "rules": signatures.load()}
+    said = {"parsed": parsed, "job": JobHints(job_id="7"), "history": History()}
     apart, here = (
         call("diagnose_job", handlers, limits, **said, as_of=1772352000.0, model=None, tables=str(tmp_path / "t"))
         for limits in (PLENTY, None)

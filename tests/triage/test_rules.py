@@ -16,7 +16,15 @@ from tests.factories import make_attempt, make_cluster, make_job, make_team, mak
 from tests.pages import page_text
 from triage.domain.known_rules import MAX_ROWS, Wanted, find
 from triage.models import Activity, CustomRule
-from triage.services.rules import TEMPLATE, RuleRefused, rule_check, rule_save, rule_try, rules_in_force
+from triage.services.rules import (
+    TEMPLATE,
+    RuleRefused,
+    rule_check,
+    rule_save,
+    rule_texts_in_force,
+    rule_try,
+    rules_in_force,
+)
 
 pytestmark = pytest.mark.django_db
 LINE = "node7: RDMA port 3 wedged, reset needed"
@@ -191,3 +199,10 @@ def test_a_line_of_a_log_names_the_rule_that_decides_it(client, admin):
     page = page_text(client.get(reverse("rules"), {"find": line}))
     assert "this is decided by" in page and "nvidia.xid.79" in page
     assert "this is decided by" not in page_text(client.get(reverse("rules"), {"find": "nvlink"}))
+
+
+def test_the_sites_own_rules_alone_are_sent_to_a_reader_which_makes_a_set_of_them_once(admin):
+    assert rule_texts_in_force() == ()
+    rule_save(body=TEMPLATE, by=admin)
+    (text,) = rule_texts_in_force()
+    assert signatures.load_with([text]) is signatures.load_with([text])

@@ -21,7 +21,7 @@ from ingest.services.kept_lines import kept_lines_put
 from ingest.services.parse_results import parse_hints
 from triage.models import Activity
 from triage.services.learning import classifier_in_force
-from triage.services.rules import rules_in_force
+from triage.services.rules import rule_texts_in_force
 
 
 def job_condense(work: Work) -> None:
@@ -54,7 +54,7 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
             job=evidence.hints_for(job, attempt),
             history=history_for(job),
             as_of=(job.evidence_changed_at or job.created_at).timestamp(),
-            rules=rules_in_force(),
+            rule_texts=rule_texts_in_force(),
             model=classifier_in_force(),
             min_gpu_s=settings.SLOW_LEAST_GPU_S,
         )

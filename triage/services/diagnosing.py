@@ -24,7 +24,7 @@ from triage.lanes import fold
 from triage.models import Activity, Diagnosis, Suspect
 from triage.services.deriving import rows_derive
 from triage.services.learning import classifier_in_force
-from triage.services.rules import rules_in_force
+from triage.services.rules import rule_texts_in_force
 
 #: stages that one diagnosis may lose, one try each
 MAX_LEFT_OUT: Final = 3
@@ -38,7 +38,7 @@ def job_diagnose(work: Work) -> None:
     job = Job.objects.select_related("cluster").get(pk=work.run.job_id)
     revision = int(work.run.parameters.get("revision", 0))
     as_of = (job.evidence_changed_at or job.created_at).timestamp()
-    rules, model = rules_in_force(), classifier_in_force()
+    rule_texts, model = rule_texts_in_force(), classifier_in_force()
     offered = parts.handlers(work)
     with temp_files.temp_dir() as folder:
         for attempt in job.attempts.order_by("number"):
@@ -61,7 +61,7 @@ def job_diagnose(work: Work) -> None:
                 job=evidence.hints_for(job, attempt),
                 history=history_for(job),
                 as_of=as_of,
-                rules=rules,
+                rule_texts=rule_texts,
                 model=model,
                 min_gpu_s=settings.SLOW_LEAST_GPU_S,
                 tables=str(tables := folder / f"tables-{attempt.number}"),

@@ -106,7 +106,13 @@ def rule_delete(*, rule: CustomRule, by: Any) -> None:
 
 
 def rules_in_force() -> SignatureSet:
-    """Active rules of the page, then those of FAULTLINE_RULES_FILE, then the built-in ones.
+    """Active rules of the page, then those of FAULTLINE_RULES_FILE, then the built-in ones."""
+    return signatures.load_with(rule_texts_in_force())
+
+
+def rule_texts_in_force() -> tuple[str, ...]:
+    """The site's own rules. A reader makes the set of them, and keeps it: to send the set takes
+    longer than to use it.
 
     An unreadable file is logged and ignored: a diagnosis must not fail because of it.
     """
@@ -118,7 +124,7 @@ def rules_in_force() -> SignatureSet:
             texts.append(text)
         except (OSError, UnicodeDecodeError, SignatureError) as error:
             log.error("FAULTLINE_RULES_FILE is ignored: %s", error)
-    return signatures.load_with(texts) if texts else signatures.load()
+    return tuple(texts)
 
 
 def rule_try(*, rule: Signature, user: Any) -> tuple[DryRun, int]:

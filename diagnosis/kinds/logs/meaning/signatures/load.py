@@ -7,7 +7,7 @@ import io
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import chain
 from typing import Any
@@ -128,5 +128,12 @@ def load(extra: tuple[Signature, ...] = ()) -> SignatureSet:
 
 
 def load_with(texts: Iterable[str]) -> SignatureSet:
-    """The rule set with the users' own rules given as TOML texts."""
+    """The rule set with the users' own rules given as TOML texts. Of the same texts it is the same
+    one, which remembers what it found out about lines.
+    """
+    return _of_texts(tuple(texts))
+
+
+@lru_cache(maxsize=2)
+def _of_texts(texts: tuple[str, ...]) -> SignatureSet:
     return load(tuple(chain.from_iterable(parse(text, area="custom") for text in texts)))
