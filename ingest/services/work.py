@@ -54,10 +54,10 @@ class Work:
         #: for the run's line in the log: what was done in this turn, how it ended, and why not well
         self.done = {"files": 0, "bytes": 0, "lines": 0}
         self.outcome, self.problem = "succeeded", ""
-        self._began = time.monotonic()
-        self._told_at = 0.0
+        self._began = self._told_at = time.monotonic()
         self._checked_at = 0.0
-        self._stage = ""
+        #: the stage that was reached and is not stored yet, with what is done of it
+        self._reached: tuple[str, int, int] | None = None
         self._rows = 0
 
     def count(self, *, files: int = 0, size_bytes: int = 0, lines: int = 0) -> None:
@@ -66,13 +66,20 @@ class Work:
             self.done[name] += more
 
     def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """Report the progress; stored at most once a second, a new stage at once. Fits the engine's ``on_stage``."""
-        now = time.monotonic()
+        """Report the progress; stored at most once a second, so that short work stores none. Fits the engine's
+        ``on_stage``.
+        """
         if self.run.kind == Run.Kind.UNPACK and self.is_share_used:  # the size of an archive's content shows late
             self.take_slot()
-        if stage == self._stage and now - self._told_at < _PROGRESS_EVERY_S:
+        self._reached = stage, done, total
+        self._tell_stage()
+
+    def _tell_stage(self) -> None:
+        now = time.monotonic()
+        if self._reached is None or now - self._told_at < _PROGRESS_EVERY_S:
             return
-        self._told_at, self._stage = now, stage
+        (stage, done, total), self._reached = self._reached, None
+        self._told_at = now
         self.write(stage=stage[:60], done=done, total=total)
 
     @property
@@ -98,11 +105,13 @@ class Work:
             self.write()
 
     def check(self) -> None:
-        """Look at the run from outside while its reader works, which may say nothing. Renews nothing.
+        """Look at the run from outside while its reader works, which may say nothing. Renews nothing, but stores the
+        stage that was reported last.
 
         Raises :class:`Superseded` if somebody cancelled the run or took it, :class:`Postponed` if it keeps others from
         a process that is for short work.
         """
+        self._tell_stage()
         now = time.monotonic()
         if now - self._checked_at < _CHECK_EVERY_S:
             return
@@ -139,6 +148,8 @@ class Work:
         return waiting.exclude(job_id=self.run.job_id).exists()
 
     def write(self, **values: object) -> None:
+        if "stage" in values:  # it is newer than what was reported
+            self._reached = None
         if self.run.started_at is not None and is_overdue(self.run):
             raise Refused(RUN_TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
         if not self._held().update(heartbeat_at=Now(), **values):

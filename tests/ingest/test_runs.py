@@ -16,7 +16,7 @@ from ingest import processes, selectors, services
 from ingest.isolation import ReaderLost
 from ingest.models import Machine, Run
 from ingest.refusals import Refused
-from ingest.services import machines, runs, sweeping
+from ingest.services import machines, runs, sweeping, work
 from ingest.services.work import Work
 from tests.factories import make_job
 
@@ -252,13 +252,19 @@ def test_a_refusal_fails_at_once_and_a_retry_begins_again() -> None:
     assert not services.run_retry(run=run)
 
 
-def test_progress_is_written_at_most_once_a_second() -> None:
+def test_progress_is_written_at_most_once_a_second_and_of_short_work_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = a_run()
 
-    def act(work: Work) -> None:
+    def act(working: Work) -> None:
         for n in range(1000):
-            work.stage("reading", n, 1000)
+            working.stage(f"stage {n % 3}", n, 1000)
         run.refresh_from_db()
-        assert (run.stage, run.done) == ("reading", 0)
+        assert (run.stage, run.done) == ("", 0)
+        monkeypatch.setattr(work, "_PROGRESS_EVERY_S", 0.0)
+        working.check()  # a reader may say nothing for minutes after it began a stage
+        run.refresh_from_db()
+        assert (run.stage, run.done) == ("stage 0", 999)
 
     services.run_do(run.pk, act)
