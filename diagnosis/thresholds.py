@@ -12,7 +12,14 @@ from diagnosis.knowledge_files import table
 
 #: The files of each set of tables. No two sections have one name.
 FILES: Final = {
-    "thresholds": ("thresholds", "thresholds_flows", "thresholds_joined", "thresholds_live", "thresholds_read"),
+    "thresholds": (
+        "thresholds",
+        "thresholds_flows",
+        "thresholds_flow_steps",
+        "thresholds_joined",
+        "thresholds_live",
+        "thresholds_read",
+    ),
     "limits": ("limits",),
 }
 

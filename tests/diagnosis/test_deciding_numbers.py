@@ -29,6 +29,17 @@ PACKAGES: Final = (
     "conclusion",
     "live/watches",
 )
+#: What reads and recognises: so many numbers still stand in its code. Nobody raises them.
+LEFT: Final = {
+    "kinds/flows/jobs": 141,
+    "kinds/flows/steps": 87,
+    "kinds/stacks/ranks": 0,
+    "kinds/states": 9,
+    "kinds/checks": 2,
+    "kinds/descriptions": 1,
+    "kinds/documents": 1,
+    "live": 18,
+}
 MODULES: Final = ("advice.py", "localize.py", "classify.py")
 FREE: Final = frozenset({0, 1, 2})
 #: Seconds, minutes and hours; nanoseconds; thousandths; hundredths; nanoseconds of an hour.
@@ -75,6 +86,12 @@ def test_deciding_modules_hold_no_number_of_their_own() -> None:
     paths += [ENGINE / module for module in MODULES]
     found = {path.relative_to(ENGINE).as_posix(): numbers(path.read_text("utf-8")) for path in paths}
     assert {path: rows for path, rows in found.items() if rows} == {}
+
+
+@pytest.mark.parametrize(("package", "count"), LEFT.items())
+def test_what_recognises_gets_no_more_numbers_of_its_own(package: str, count: int) -> None:
+    sources = [path.read_text("utf-8") for path in (ENGINE / package).rglob("*.py")]
+    assert sum(len(numbers(source)) for source in sources) <= count
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,21 @@ other pairs, or moves other sizes on the same pairs.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import idle_gaps
 from diagnosis.kinds.flows.capture.capture import Capture, Ints
 from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
 
-#: Number of longest pauses that are tried, each side's least share of the records, and the maximum number of jobs in
-#: sequence.
+THRESHOLDS: Final = thresholds.of("chapters")
+
+#: Number of longest pauses that are tried, and the maximum number of jobs in sequence.
 MAX_PAUSES = 6
-MIN_SIDE_SHARE = 0.08
 MAX_JOBS = 8
-#: Two sides are different jobs if they have less than this share of their bytes on the same pairs, or in the same
-#: sizes.
-MIN_COMMON_PAIRS = 0.5
-MIN_COMMON_SIZES = 0.1
-TIME_SLICES = 12
 #: Records that are compared, evenly spread.
 SAMPLE_RECORDS = 150_000
 
@@ -68,7 +65,10 @@ def _turning_row(job: JobFlows, capture: Capture) -> int | None:
     usual = float(np.median((begins - stops)[longest])) if len(longest) else 0.0
     best: tuple[float, int] | None = None
     for row, gap in zip(at.tolist(), (begins - stops)[longest].tolist(), strict=True):
-        if not MIN_SIDE_SHARE * len(flows) <= row <= (1 - MIN_SIDE_SHARE) * len(flows) or gap < usual:
+        if (
+            not THRESHOLDS.min_side_share * len(flows) <= row <= (1 - THRESHOLDS.min_side_share) * len(flows)
+            or gap < usual
+        ):
             continue
         similarity = _similarity(job, row, capture)
         if similarity < 1.0 and (best is None or similarity < best[0]):
@@ -83,7 +83,7 @@ def _similarity(job: JobFlows, row: int, capture: Capture) -> float:
     count = len(capture.names)
     volume = np.nan_to_num(flows.size) if capture.has_bytes else np.ones(len(flows))
     key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
-    pairs = _overlap(key, volume, row) / MIN_COMMON_PAIRS
+    pairs: float = _overlap(key, volume, row) / THRESHOLDS.min_common_pairs
     before, after = (np.union1d(flows.src[part], flows.dst[part]) for part in (slice(row), slice(row, None)))
     if pairs < 1 or not capture.has_bytes or not np.array_equal(before, after):
         return pairs
@@ -95,7 +95,7 @@ def _similarity(job: JobFlows, row: int, capture: Capture) -> float:
     if any(volume[side][kept].sum() <= 0.5 * volume[side].sum() for side, kept in zip(sides, steady, strict=True)):
         return 1.0
     sizes = np.round(np.log(np.maximum(np.nan_to_num(flows.size), 1.0)) / 0.01).astype(np.int64)
-    return _overlap(sizes, volume, row) / MIN_COMMON_SIZES
+    return float(_overlap(sizes, volume, row) / THRESHOLDS.min_common_sizes)
 
 
 def _overlap(key: Ints, volume: np.ndarray, row: int) -> float:
@@ -109,5 +109,5 @@ def _overlap(key: Ints, volume: np.ndarray, row: int) -> float:
 def _has_steady_size(start: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Records of a size that is seen in several slices of the time: lengths of sequences that vary are not."""
     span = max(float(start[-1] - start[0]), 1e-9)
-    table = pl.DataFrame({"size": size, "slice": ((start - start[0]) / span * TIME_SLICES).astype(np.int64)})
-    return table.select(pl.col("slice").n_unique().over("size") >= TIME_SLICES // 3)["slice"].to_numpy()
+    table = pl.DataFrame({"size": size, "slice": ((start - start[0]) / span * THRESHOLDS.time_slices).astype(np.int64)})
+    return table.select(pl.col("slice").n_unique().over("size") >= THRESHOLDS.time_slices // 3)["slice"].to_numpy()

@@ -12,10 +12,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import idle_gaps, members_of
 from diagnosis.kinds.flows.capture.capture import (
@@ -34,18 +36,17 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, Pairs
 from diagnosis.kinds.flows.jobs.parallelism import rings_of
 
-#: Range of offsets, the grid of their histogram, and the smallest offset that is corrected.
+THRESHOLDS: Final = thresholds.of("clock_offsets")
+
+#: Range of offsets, in seconds.
 MAX_OFFSET_S = 2.0
 #: Pairs of records compared for one size; of more, every k-th record is taken.
 MAX_PAIRS = 4_000_000
+#: Grid of the histogram of offsets.
 FINE_GRID_S = 2.5e-4
-COARSE_GRID_S = 4e-3
-MIN_OFFSET_S = 2e-3
 #: Number of transfers of one collector that are compared, and of collectors that are tried before the search ends.
 MAX_TRANSFERS = 1500
 MAX_TRIED = 48
-#: Rings without a common collector that are compared in one part.
-BATCH_RINGS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,7 @@ def _find_offsets(
                 continue
             tried += 1
             # Hops of one collective overlap: only a clock difference can make them end further apart than they last.
-            off += abs(apart) >= max(MIN_OFFSET_S, ring[first].length, ring[other].length)
+            off += abs(apart) >= max(THRESHOLDS.min_offset_s, ring[first].length, ring[other].length)
             _join_groups(offset, group, first, other, apart)
     loose = list(itertools.chain.from_iterable(transfers.values()))
     hub = int(np.bincount(group[loose]).argmax())
@@ -207,8 +208,11 @@ def _find_offsets(
     known = [(ring, c) for ring, c in _each_seen(transfers) if group[c] == hub]
     apart_from_hub = [m for m in members_of(group, np.array(sorted(set(loose)), dtype=np.int64)) if group[m[0]] != hub]
     compared = [_rings_to_compare(known, transfers, members) for members in apart_from_hub]
-    batches = [compared[low : low + BATCH_RINGS] for low in range(0, len(compared), BATCH_RINGS)]
-    sent = [([[(h.end, h.size) for h in rows] for rows, _ in batch], max(grid, COARSE_GRID_S)) for batch in batches]
+    batches = [compared[low : low + THRESHOLDS.batch_rings] for low in range(0, len(compared), THRESHOLDS.batch_rings)]
+    sent = [
+        ([[(h.end, h.size) for h in rows] for rows, _ in batch], max(grid, THRESHOLDS.coarse_grid_s))
+        for batch in batches
+    ]
     answers = itertools.chain.from_iterable(run_parts(disk, _offsets_between, sent))
     for (_, ((far, b), *two)), (which, seconds) in zip(compared, answers, strict=True):
         if which < 0:
@@ -217,7 +221,7 @@ def _find_offsets(
         # Rings on the same machines (tensor ranks) are synchronous too; stages of a pipeline need not be. With
         # millisecond times the peak is too broad to prove a clock difference by itself.
         peers = grid <= 2 * FINE_GRID_S and bool(near[a].nodes) and near[a].nodes == far[b].nodes
-        off += peers and abs(seconds) >= max(2 * COARSE_GRID_S, near[a].length, far[b].length)
+        off += peers and abs(seconds) >= max(2 * THRESHOLDS.coarse_grid_s, near[a].length, far[b].length)
         _join_groups(offset, group, a, b, seconds)
     return (offset if off else None), exact
 

@@ -9,17 +9,15 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Bools, Floats, Flows, Ints
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 
-#: Training traffic is present in most of these slices of the time in which its ends are busy.
-TIME_SLICES: Final = 24
-MIN_STEADY_SLICES: Final = 5
+THRESHOLDS: Final = thresholds.of("edges")
+
 #: A pair that moves less than this share of its ends' largest pairs, in small pieces, only coordinates.
 MAX_TINY_SHARE: Final = 5e-3
-MAX_ONE_WAY_SHARE: Final = 0.02
-MAX_RARE_SHARE: Final = 0.05
 
 
 def edges_of(flows: Flows, keep: Bools) -> pl.DataFrame:
@@ -28,18 +26,18 @@ def edges_of(flows: Flows, keep: Bools) -> pl.DataFrame:
     around the training do not count.
     """
     begun = flows.start[np.array(_slices(flows.start, keep)[1:-1], np.int64)]
-    blocks = min(TIME_SLICES, -(-len(flows) // pieces.PIECE_ROWS))
+    blocks = min(THRESHOLDS.time_slices, -(-len(flows) // pieces.PIECE_ROWS))
     parts: list[list[pl.DataFrame]] = [[] for _ in range(blocks)]
     for tables in flows.each(_sizes, begun, blocks > 1, beside=[keep]):
         for table in tables:
-            parts[int(table["part"][0]) * blocks // TIME_SLICES].append(table)
+            parts[int(table["part"][0]) * blocks // THRESHOLDS.time_slices].append(table)
     found: list[pl.DataFrame] = list(run_parts(flows.disk, _shares, [(tables,) for tables in parts if tables]))
     if not found:
         return pl.DataFrame()
     share = pl.concat(found)
     total = pl.col("size").sum().over("a", "b")
     # A slice with very little of the pair's volume is not busy: keep-alives, barriers, small messages of checkpoints.
-    share = share.with_columns(busy=pl.col("size") >= 0.05 * total / TIME_SLICES)
+    share = share.with_columns(busy=pl.col("size") >= 0.05 * total / THRESHOLDS.time_slices)
     return (
         share.group_by("a", "b")
         .agg(
@@ -89,7 +87,7 @@ def _slices(start: Floats, keep: Bools) -> list[int]:
     time are in the same.
     """
     total = int(np.count_nonzero(keep))
-    wanted = total * np.arange(1, TIME_SLICES) // TIME_SLICES
+    wanted = total * np.arange(1, THRESHOLDS.time_slices) // THRESHOLDS.time_slices
     cuts, seen = [0], 0
     for piece in pieces.pieces_of(len(start)):
         rows = np.flatnonzero(keep[piece])
@@ -105,7 +103,7 @@ def one_way(flows: Flows, keep: Bools, count: int) -> Bools:
     for own_sent, own_received in flows.each(_volumes, count, beside=[keep]):
         sent += own_sent
         received += own_received
-    one_way = np.minimum(sent, received) < MAX_ONE_WAY_SHARE * np.maximum(sent, received)
+    one_way = np.minimum(sent, received) < THRESHOLDS.max_one_way_share * np.maximum(sent, received)
     return np.asarray(one_way & (one_way.sum() < 0.3 * ((sent + received) > 0).sum()))
 
 
@@ -141,10 +139,10 @@ def without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
     if edges.is_empty():
         return edges
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
-    slices = np.zeros((len(edges), TIME_SLICES), dtype=bool)
+    slices = np.zeros((len(edges), THRESHOLDS.time_slices), dtype=bool)
     row = np.repeat(np.arange(len(edges)), edges["active"].list.len().to_numpy())
     slices[row, edges["active"].explode().to_numpy()] = True
-    busy = np.zeros((count, TIME_SLICES), dtype=bool)
+    busy = np.zeros((count, THRESHOLDS.time_slices), dtype=bool)
     np.logical_or.at(busy, a, slices)
     np.logical_or.at(busy, b, slices)
     own = slices.sum(axis=1)
@@ -158,14 +156,14 @@ def without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
     # A few transfers of different sizes, at an end with regular ones: reading samples, writing checkpoints, answering
     # requests.
     records = edges["records"].to_numpy()
-    little = volume < MAX_RARE_SHARE * _larger_peak(a, b, volume, count)
+    little = volume < THRESHOLDS.max_rare_share * _larger_peak(a, b, volume, count)
     varied = edges["sizes"].to_numpy() > 0.5 * records
     unsteady = (edges["largest"].to_numpy() > 0.5 * own) & (own < 0.5 * most)
     now_and_then = little & (varied | unsteady)
-    now_and_then &= records < 4 * MAX_RARE_SHARE * _larger_peak(a, b, records, count)
+    now_and_then &= records < 4 * THRESHOLDS.max_rare_share * _larger_peak(a, b, records, count)
     # Pairs that a job gained or lost (it was restarted on fewer machines) are busy without a break.
-    first, last = slices.argmax(axis=1), TIME_SLICES - 1 - slices[:, ::-1].argmax(axis=1)
-    steady = (own >= 0.7 * (last - first + 1)) & (own >= MIN_STEADY_SLICES)
+    first, last = slices.argmax(axis=1), THRESHOLDS.time_slices - 1 - slices[:, ::-1].argmax(axis=1)
+    steady = (own >= 0.7 * (last - first + 1)) & (own >= THRESHOLDS.min_steady_slices)
     faithful = ((own >= 0.5 * both) | steady) & (own >= 0.25 * most) & ~tiny & ~now_and_then
     return edges.filter(pl.Series(faithful))
 

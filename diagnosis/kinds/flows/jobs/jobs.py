@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis import knowledge_files
+from diagnosis import knowledge_files, thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import components, members_of
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, pair_key, sender_values
@@ -24,15 +25,14 @@ from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.edges import MAX_TINY_SHARE, edges_of, one_way, without_hubs, without_strangers
 
+THRESHOLDS: Final = thresholds.of("jobs")
+
 #: Ports of services on the training machines that are no training.
 _PORTS = itertools.chain.from_iterable(knowledge_files.table("service_ports").values())
 SERVICE_PORTS = np.array(sorted(_PORTS))
-RHYTHM_BINS = 4096
-#: The rhythms of components agree if their activity correlates by more than this; this number of them is compared
-#: again, if this share of their bytes has common sizes.
+#: The rhythms of components agree if their activity correlates by more than this; so many are compared again.
 MIN_CORRELATION = 0.35
 MAX_COMPARED = 64
-MIN_SHARED_BYTES = 0.2
 #: Records in which recurring sizes are looked for.
 SAMPLE_RECORDS = 300_000
 
@@ -227,7 +227,7 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
     """Joins components with the same rhythm; with an inventory they must also share a server (all of the smaller's, or
     two).
 
-    Rhythm: correlation of the components' activity in ``RHYTHM_BINS`` time bins. Rails of one job correlate near 1.
+    Rhythm: correlation of the components' activity in ``rhythm_bins`` time bins. Rails of one job correlate near 1.
     Independent jobs drift and stay near 0, even with equal periods, unless their phases agree by chance.
     """
     groups = members_of(label, inside)
@@ -275,7 +275,7 @@ def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, s
         rows = own & np.isin(flows.size, np.intersect1d(sizes[i], sizes[j]))
         which = (owner == numbers[j]).astype(np.int64)
         whole, common = (np.bincount(which[mask], flows.size[mask], 2) for mask in (own, rows))
-        if (common < MIN_SHARED_BYTES * whole).any():
+        if (common < THRESHOLDS.min_shared_bytes * whole).any():
             continue
         part = flows.take(rows)
         side = np.zeros(len(capture.names), np.int64)
@@ -290,7 +290,7 @@ def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, s
 
 def _rhythms(flows: Flows, owner: Ints, groups: int, span: float) -> Floats:
     """Unit vectors of activity against time, one row an owner, without their means. ``owner``: of each sender."""
-    bins = min(RHYTHM_BINS, max(64, int(4e8 / 8 / max(1, groups))))
+    bins = min(THRESHOLDS.rhythm_bins, max(64, int(4e8 / 8 / max(1, groups))))
     flat = np.zeros(groups * bins)
     for _, part in flows.parts():
         middle = (part.start + part.end) / 2

@@ -6,22 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, combinations, product, starmap
+from typing import Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Floats, Flows, Ints
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 
-#: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
-MAX_GROUP_SCATTER = 1.6
+THRESHOLDS: Final = thresholds.of("lockstep")
+
 #: Transfers of a ring that are compared.
 MAX_TRANSFERS = 6000
-#: The least contrast (of logarithms) that lockstep needs.
-MIN_CONTRAST = 0.25
-#: Rings belong to different groups if the share of equal sizes between them is less than this share of the usual within
-#: a ring; the second number is the scatter that then counts.
-MIN_EQUAL_SIZES = 0.3
-STRANGER_SCATTER = 8.0
 
 
 def ring_scatters(families: list[list[int]], flows: Flows, ring_of: Ints) -> Iterator[Floats]:
@@ -58,8 +54,13 @@ def _scatter(hops: list[list[tuple[Floats, Floats]]]) -> Floats:
         for j in range(i + 1, total):
             spreads = starmap(_spread, product(hops[i][:2], hops[j][:2]))
             seen = [spread for spread in spreads if spread is not None]
-            if hops[i] and hops[j] and one >= 0.5 and _equal_size_share(hops[i][0], hops[j][0]) < MIN_EQUAL_SIZES * one:
-                out[i, j] = out[j, i] = STRANGER_SCATTER
+            if (
+                hops[i]
+                and hops[j]
+                and one >= 0.5
+                and _equal_size_share(hops[i][0], hops[j][0]) < THRESHOLDS.min_equal_sizes * one
+            ):
+                out[i, j] = out[j, i] = THRESHOLDS.stranger_scatter
             elif seen:
                 out[i, j] = out[j, i] = float(np.median(seen)) / base
     return out
@@ -125,12 +126,13 @@ def lockstep_evidence(scatters_of_pairs: Floats, groups: int, together: float) -
     same = kind[i] == kind[j]
     if same.all():
         typical = float(np.median(distance))
-        far_off = (typical - np.log(2 * MAX_GROUP_SCATTER)) / np.log(2.0)
-        return together if typical < np.log(MAX_GROUP_SCATTER) else float(-2.0 * np.clip(far_off, 0.0, 1.0))
+        far_off = (typical - np.log(2 * THRESHOLDS.max_group_scatter)) / np.log(2.0)
+        return together if typical < np.log(THRESHOLDS.max_group_scatter) else float(-2.0 * np.clip(far_off, 0.0, 1.0))
     if not same.any():
         return 0.0
     near, far = distance[same], distance[~same]
     spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
     chance = 0.3 + 1.3 / np.sqrt(len(near))  # few pairs differ from the others by luck
-    most = 6.0 if far.mean() - near.mean() >= MIN_CONTRAST else 0.0  # rings that differ by less may do so by luck
+    # rings that differ by less may do so by luck
+    most = 6.0 if far.mean() - near.mean() >= THRESHOLDS.min_contrast else 0.0
     return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, most))

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import Load, components, idle_gaps
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, Ints32, pair_key
@@ -28,26 +30,17 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pair_shapes import find_chords, in_clique, rarely_sent
 from diagnosis.kinds.flows.jobs.sizes import Sizes, count_sizes, recurring_sizes
 
+THRESHOLDS: Final = thresholds.of("pairs")
+
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
-#: Number of records analysed for timing, in total and for each pair; sizes are counted over all of them.
+#: Number of records analysed for timing; sizes are counted over all of them.
 SAMPLE_RECORDS = 300_000
-SAMPLE_OF_PAIR = 60
 #: With this time resolution (seconds) or a coarser one all transfers of a step seem simultaneous.
 BLIND_RESOLUTION_S = 0.5
 #: Less than this share of the bytes in one direction counts as nothing.
 MAX_ONE_WAY_SHARE = 0.02
-#: The hops of a ring carry this share the other way (the broadcast of the first weights), and move the same bytes, but
-#: for repeated packets: at most this many times as much as another.
-MAX_RING_BACK_SHARE = 0.1
-MAX_RING_RATIO = 1.15
-#: Number of transfers whose acknowledgements are looked for, how soon those begin, and the share that needs one.
+#: Number of transfers whose acknowledgements are looked for.
 MAX_ACKNOWLEDGED = 20_000
-AT_ONCE_S = 0.002
-MIN_ANSWERED_SHARE = 0.7
-#: Share of its transfers in which a pair of an all-to-all at least sends back.
-MIN_ANSWERED = 0.1
-#: Sizes with this share of a pair's bytes do not recur by chance.
-MIN_SIZE_SHARE = 0.1
 
 
 @packable
@@ -122,7 +115,7 @@ def classify_pairs(job: JobFlows, capture: Capture) -> Pairs:
     pair = flows.column(np.int32, _pair_numbers, keys, count)
     a, b = keys // count, keys % count
     tables = count_sizes(flows, pair, len(keys), capture.has_bytes)
-    part = _middle_rows(flows, max(SAMPLE_RECORDS, SAMPLE_OF_PAIR * len(keys)))
+    part = _middle_rows(flows, max(SAMPLE_RECORDS, THRESHOLDS.sample_of_pair * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes, tables)
     timing = _share_evidence(timing, sizes)
@@ -186,7 +179,7 @@ def _has_one_clock(flows: Flows, capture: Capture) -> bool:
     Looks at a stretch from the middle; False where nothing is acknowledged.
     """
     data = flows.take(_middle_rows(flows, MAX_ACKNOWLEDGED))
-    if capture.resolution_s >= AT_ONCE_S or not len(data):
+    if capture.resolution_s >= THRESHOLDS.at_once_s or not len(data):
         return False
     first, last = np.searchsorted(capture.flows.start, [data.start[0] - 1.0, data.start[-1] + 1.0])
     small = first + np.flatnonzero(capture.flows.control[first:last])
@@ -200,10 +193,10 @@ def _has_one_clock(flows: Flows, capture: Capture) -> bool:
         on="start",
         by=["src", "dst", "port"],
         strategy="nearest",
-        tolerance=AT_ONCE_S,
+        tolerance=THRESHOLDS.at_once_s,
         check_sortedness=False,  # both are in order of start
     )
-    return int(near["ack"].is_not_null().sum()) >= MIN_ANSWERED_SHARE * near.height
+    return bool(near["ack"].is_not_null().sum() >= THRESHOLDS.min_answered_share * near.height)
 
 
 def _one_way_pairs(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
@@ -221,7 +214,7 @@ def _closed_rings(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) ->
     """Pairs of a closed ring: every member sends to one other and hears from one other, and all hops move about the
     same.
     """
-    chosen = np.minimum(forth, moved - forth) <= MAX_RING_BACK_SHARE * moved
+    chosen = np.minimum(forth, moved - forth) <= THRESHOLDS.max_ring_back_share * moved
     src, dst = np.where(2 * forth > moved, a, b), np.where(2 * forth > moved, b, a)
     out, into = np.bincount(src[chosen], minlength=count), np.bincount(dst[chosen], minlength=count)
     once = (out == 1) & (into == 1)
@@ -231,7 +224,7 @@ def _closed_rings(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) ->
     low, high = np.full(count, np.inf), np.zeros(count)
     np.minimum.at(low, label[a[chosen]], moved[chosen])
     np.maximum.at(high, label[a[chosen]], moved[chosen])
-    even = high <= MAX_RING_RATIO * low
+    even = high <= THRESHOLDS.max_ring_ratio * low
     return np.asarray(chosen & whole[label[a]] & even[label[a]] & (label[a] == label[b]))
 
 
@@ -339,7 +332,7 @@ def _types(
     ring = chain >= 0.5
     fanned = (ring | (mutual >= 0.8)) & (fan >= 1)
     # In an all-to-all both ends send; the hop of a ring between two such cliques is no part of one.
-    answered = fanned & (mutual > MIN_ANSWERED)
+    answered = fanned & (mutual > THRESHOLDS.min_answered)
     clique = answered & in_clique(a, b, answered, count)
     many = (sizes.frequent >= 2) & (sizes.covered >= 0.3)
     # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique
@@ -347,7 +340,7 @@ def _types(
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
     by_chance = float(np.median(sizes.recurring_share[clique])) if clique.any() else 1.0
     if by_chance < 0.5:
-        extra = clique & (sizes.recurring_share >= max(MIN_SIZE_SHARE, 2.5 * by_chance))
+        extra = clique & (sizes.recurring_share >= max(THRESHOLDS.min_size_share, 2.5 * by_chance))
     clique = clique & ~extra
     extra |= ~clique & _frequent_sizes(sizes)
     # Counting every thousandth packet turns one size into a dozen that cover half of the records.

@@ -18,10 +18,12 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import components, members_of
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, distinct_sizes, sender_values
@@ -36,12 +38,8 @@ from diagnosis.kinds.flows.jobs.stars import split_stars
 from diagnosis.kinds.flows.jobs.stated import may_be_stated
 from diagnosis.numbers import whole
 
-#: Times of this resolution or a coarser one do not show lockstep.
-COARSE_RESOLUTION_S = 2e-4
-#: Log-odds against reducing inside the machines first.
-INSIDE_FIRST_LOG_ODDS = 1.5
-#: Log-odds for a stated size: lockstep or divisibility alone do not outweigh it, both together do.
-STATED_LOG_ODDS = 7.0
+THRESHOLDS: Final = thresholds.of("parallelism")
+
 #: Maximum number of families of rings that are compared; more would only agree.
 MAX_FAMILIES = 8
 
@@ -174,7 +172,7 @@ def _join_rings(
             sizes,
             flows,
             ring_of=ring_of,
-            fine=capture.resolution_s < COARSE_RESOLUTION_S,
+            fine=capture.resolution_s < THRESHOLDS.coarse_resolution_s,
             how=how,
             agrees=lambda size: "dp" in stated and may_be_stated(stated, "dp", size, len(job.members)),
         )
@@ -316,7 +314,7 @@ def _tensor_ranks(
     score = {t: 0.3 if t == total else 0.0 for t in options}
     all_members = sum(present[n] for n in families[0])
     for t in options:
-        score[t] += STATED_LOG_ODDS if agrees(all_members // t) else 0.0
+        score[t] += THRESHOLDS.stated_log_odds if agrees(all_members // t) else 0.0
     looked = families[:MAX_FAMILIES]
     for numbers, scatter in zip(looked, ring_scatters(looked, flows, ring_of), strict=True):
         members = sum(present[n] for n in numbers)
@@ -326,7 +324,9 @@ def _tensor_ranks(
             whole, near = _divisibility(values, members // t), lockstep_evidence(scatter, t, 2.0 if fine else 0.6)
             # machines that reduce first are in lockstep: without lockstep, it is just a ring
             if near > 0 and t < total:
-                whole = max(whole, own - (INSIDE_FIRST_LOG_ODDS if fine else 3 * INSIDE_FIRST_LOG_ODDS))
+                whole = max(
+                    whole, own - (THRESHOLDS.inside_first_log_odds if fine else 3 * THRESHOLDS.inside_first_log_odds)
+                )
             score[t] += near + whole
     best, runner = sorted(options, key=lambda t: -score[t])[:2]
     how.append(

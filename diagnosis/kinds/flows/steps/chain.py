@@ -9,9 +9,11 @@ every step, also if none of them is longer than the others (weights gathered and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Floats, Flows, Ints
 from diagnosis.kinds.flows.steps.segment import (
     CERTAIN_UNEVEN,
@@ -26,28 +28,12 @@ from diagnosis.kinds.flows.steps.segment import (
 )
 from diagnosis.stats import median_and_spread
 
-#: Number of gaps that are considered (the longest ones), and the parts' tolerance as a share of a step's bytes.
+THRESHOLDS: Final = thresholds.of("chain")
+
+#: Number of gaps that are considered: the longest ones.
 MAX_GAPS = 20_000
-BYTES_TOLERANCE = 0.25
-CLOSE_TOLERANCE = 0.08
-FINEST_TOLERANCE = 0.004
-#: A chain always exists; it is accepted only if its parts are this even.
-MAX_UNEVEN = 0.05
-#: Of as many of the longest pauses as there are steps, at least this share is between steps.
-SURE_SHARE = 0.9
-#: Pauses whose places are compared (the longest ones), each with so many after it.
+#: Pauses whose places are compared: the longest ones.
 MAX_PLACES = 4096
-PLACES_AFTER = 96
-#: Places agree to this share of the bytes between them.
-PLACE_TOLERANCE = 0.004
-#: The bytes of a step are the smallest shift under which nearly as many places agree as under the best one; the best
-#: one must join at least this share of them.
-NEARLY_BEST_SHARE = 0.8
-MIN_JOINED_SHARE = 0.5
-#: Slices of a part in which its bytes are compared with its neighbour's.
-PROFILE_SLICES = 24
-#: Cost of a break, in steps: with a lower cost a slow stretch would be cut at its longest pause, not at its ends.
-BREAK_COST = 3.0
 
 
 def cut_by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | None:
@@ -79,7 +65,7 @@ def _cut_by_bytes(used: Bursts, profile: _Profile, step: float | None) -> Cut | 
     total = used.before(begins)
     best: Cut | None = None
     for amount in [step] if step is not None else _candidates(total, gaps):
-        if len(chosen := _best_chain(total / amount, gaps, CLOSE_TOLERANCE)) < 4:
+        if len(chosen := _best_chain(total / amount, gaps, THRESHOLDS.close_tolerance)) < 4:
             continue
         chosen = _settle_gaps(total, gaps, chosen, amount)
         cut = judge(used, stops[chosen], begins[chosen], "bytes")
@@ -88,7 +74,7 @@ def _cut_by_bytes(used: Bursts, profile: _Profile, step: float | None) -> Cut | 
             or cut.odd_share < best.odd_share - 0.02
             or (cut.odd_share <= best.odd_share + 0.02 and len(chosen) > len(best.stop))
         )
-        if cut.is_believable and cut.uneven_bytes <= MAX_UNEVEN and better:
+        if cut.is_believable and cut.uneven_bytes <= THRESHOLDS.max_uneven and better:
             best = cut
     if best is None or step is not None:
         return best
@@ -99,7 +85,9 @@ def _settle_gaps(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> In
     """Bytes are often much more even than the first tolerance: then they decide between close gaps, not pauses."""
     scatter = 2.0 * median_and_spread(np.diff(total[chosen]) / amount)[1]
     return (
-        _best_chain(total / amount, gaps, max(scatter, FINEST_TOLERANCE)) if scatter < CLOSE_TOLERANCE / 2 else chosen
+        _best_chain(total / amount, gaps, max(scatter, THRESHOLDS.finest_tolerance))
+        if scatter < THRESHOLDS.close_tolerance / 2
+        else chosen
     )
 
 
@@ -110,13 +98,15 @@ def _finer_cut(used: Bursts, total: Floats, stops: Floats, begins: Floats, best:
     difference = profile.difference(best)
     amount = float(np.median(np.diff(total[np.searchsorted(begins, best.begin)])))
     for parts in (3, 2):
-        if len(chosen := _best_chain(total * parts / amount, begins - stops, CLOSE_TOLERANCE)) < 4:
+        if len(chosen := _best_chain(total * parts / amount, begins - stops, THRESHOLDS.close_tolerance)) < 4:
             continue
         chosen = _settle_gaps(total, begins - stops, chosen, amount / parts)
         cut = judge(used, stops[chosen], begins[chosen], "bytes")
         # Some boundaries in odd places cost nothing if the parts are otherwise as even: chance would make them less so.
         spare = 0.06 if cut.uneven_bytes <= 1.1 * best.uneven_bytes else 0.02
-        even = cut.is_believable and cut.uneven_bytes <= MAX_UNEVEN and cut.odd_share <= best.odd_share + spare
+        even = (
+            cut.is_believable and cut.uneven_bytes <= THRESHOLDS.max_uneven and cut.odd_share <= best.odd_share + spare
+        )
         if even and len(cut.stop) > 0.9 * parts * len(best.stop) and profile.difference(cut) <= 1.3 * difference + 0.02:
             return cut
     return best
@@ -133,17 +123,17 @@ class _Profile:
     def difference(self, cut: Cut) -> float:
         """How differently neighbouring parts distribute their bytes over time: 0 equal, 1 nothing in common."""
         plain = all_records if self.is_every else is_plain(self.flows)
-        moved = np.zeros((len(cut.stop) - 1) * PROFILE_SLICES)
+        moved = np.zeros((len(cut.stop) - 1) * THRESHOLDS.profile_slices)
         for _, records in self.flows.parts():
             used = records.take(plain(records))
             part = np.searchsorted(cut.stop, used.start, side="right") - 1
             inside = (part >= 0) & (part < len(cut.stop) - 1)
             part = part[inside]
             lasting = np.diff(cut.stop)[part]
-            place = ((used.start[inside] - cut.stop[part]) / lasting * PROFILE_SLICES).astype(np.int64)
-            at = part * PROFILE_SLICES + np.minimum(place, PROFILE_SLICES - 1)
+            place = ((used.start[inside] - cut.stop[part]) / lasting * THRESHOLDS.profile_slices).astype(np.int64)
+            at = part * THRESHOLDS.profile_slices + np.minimum(place, THRESHOLDS.profile_slices - 1)
             moved += np.bincount(at, volumes(used, self.has_bytes)[inside], len(moved))
-        table = moved.reshape(-1, PROFILE_SLICES)
+        table = moved.reshape(-1, THRESHOLDS.profile_slices)
         table = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
         table = np.cumsum(table, axis=1)  # a small shift is a small difference
         return float(np.median(np.abs(np.diff(table, axis=0)).max(axis=1))) if len(table) > 1 else 1.0
@@ -165,30 +155,33 @@ def _candidates(total: Floats, gaps: Floats) -> list[float]:
 
 
 def _repeating_shift(total: Floats, gaps: Floats) -> list[float]:
-    """The shift in bytes under which the places of the pauses repeat, if there is one. O(MAX_PLACES · PLACES_AFTER)."""
+    """The shift in bytes under which the places of the pauses repeat, if there is one.
+
+    O(MAX_PLACES · ``places_after``).
+    """
     long = np.sort(np.argsort(-gaps, kind="stable")[:MAX_PLACES])
     place = total[long]
-    shifts = [place[k:] - place[:-k] for k in range(1, min(PLACES_AFTER, len(place) - 1) + 1)]
+    shifts = [place[k:] - place[:-k] for k in range(1, min(THRESHOLDS.places_after, len(place) - 1) + 1)]
     shift = np.concatenate(shifts) if shifts else np.empty(0)
     shift = shift[shift > 0]
     if not len(shift):
         return []
-    code = np.floor(np.log(shift) / PLACE_TOLERANCE).astype(np.int64)
+    code = np.floor(np.log(shift) / THRESHOLDS.place_tolerance).astype(np.int64)
     code -= code.min()
     count = np.bincount(code)
     both = count + np.append(count[1:], 0)  # a shift on the border of two classes is in either
     # By chance a place has as many others at this shift as lie on so many bytes.
     chance = (
         2.0
-        * PLACE_TOLERANCE
-        * np.exp(PLACE_TOLERANCE * np.arange(len(both)))
+        * THRESHOLDS.place_tolerance
+        * np.exp(THRESHOLDS.place_tolerance * np.arange(len(both)))
         * float(shift.min())
         / (total[-1] - total[0])
     )
     joined = both / len(place) - chance * len(place)
-    if joined.max() < MIN_JOINED_SHARE:
+    if joined.max() < THRESHOLDS.min_joined_share:
         return []
-    at = int(np.flatnonzero(joined >= NEARLY_BEST_SHARE * joined.max())[0])
+    at = int(np.flatnonzero(joined >= THRESHOLDS.nearly_best_share * joined.max())[0])
     return [float(np.median(shift[(code == at) | (code == at + 1)]))]
 
 
@@ -198,7 +191,7 @@ def _best_chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
     """
     count = max(3, round(float(edge[-1] - edge[0])))
     # The capture may begin and end inside a step, so there may be fewer pauses between steps than steps.
-    surely_between = max(1, int(SURE_SHARE * min(count, len(gaps))))
+    surely_between = max(1, int(THRESHOLDS.sure_share * min(count, len(gaps))))
     usual = float(np.sort(gaps)[::-1][surely_between - 1])
     gain = np.minimum(gaps / max(usual, 1e-9), 1.0)
     score = gain.copy()
@@ -206,8 +199,8 @@ def _best_chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
     leader, lead = -1, -np.inf
     waiting = 0
     for j in range(1, len(gaps)):
-        first = int(np.searchsorted(edge, edge[j] - 1 - BYTES_TOLERANCE))
-        last = int(np.searchsorted(edge, edge[j] - 1 + BYTES_TOLERANCE, side="right"))
+        first = int(np.searchsorted(edge, edge[j] - 1 - THRESHOLDS.bytes_tolerance))
+        last = int(np.searchsorted(edge, edge[j] - 1 + THRESHOLDS.bytes_tolerance, side="right"))
         while waiting < first:
             if score[waiting] > lead:
                 lead, leader = float(score[waiting]), waiting
@@ -219,8 +212,8 @@ def _best_chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
             if reached[k] > 0:
                 score[j] = gain[j] + reached[k]
                 before[j] = first + k
-        if leader >= 0 and gain[j] + lead - BREAK_COST > score[j]:
-            score[j] = gain[j] + lead - BREAK_COST
+        if leader >= 0 and gain[j] + lead - THRESHOLDS.break_cost > score[j]:
+            score[j] = gain[j] + lead - THRESHOLDS.break_cost
             before[j] = leader
     at = int(np.argmax(score))
     found = []

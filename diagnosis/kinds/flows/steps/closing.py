@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints32, pair_key
 from diagnosis.kinds.flows.capture.partitions import partition
@@ -23,24 +24,22 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, Pairs, clocks_disagree
 from diagnosis.kinds.flows.steps.steps import Steps
 
-#: A connection shows how steps close if it does so in this share of them; fewer steps show no habit.
-MIN_HABIT_SHARE: Final = 0.5
-MIN_STEPS: Final = 6
-#: Closing messages come at most this many quartile ranges later than usual.
-MAX_QUARTILE_RANGES: Final = 3.0
-#: In the last step, which nothing follows, they come within this share of a usual step.
-LAST_STEP_SHARE: Final = 0.3
+THRESHOLDS: Final = thresholds.of("closing")
+
 #: All connections of a pair of machines that carry no gradients, as one.
 OTHER_CONNECTIONS: Final = -1
-#: Coarser stamps show no order inside a step.
-FINE_S: Final = 0.01
 
 
 def close_steps(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
     """The steps with ends at their closing messages; unchanged if the capture has none. ``edges`` stay: they assign
     records to steps by the gradients.
     """
-    if steps.pace != DP or len(steps) < MIN_STEPS or capture.resolution_s > FINE_S or clocks_disagree(pairs):
+    if (
+        steps.pace != DP
+        or len(steps) < THRESHOLDS.min_steps
+        or capture.resolution_s > THRESHOLDS.fine_s
+        or clocks_disagree(pairs)
+    ):
         return steps
     words = _small_messages(job, capture)
     if not len(words):
@@ -52,12 +51,12 @@ def close_steps(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> 
     # Some connections at a time, each whole.
     groups = 1 + (len(data) + len(words)) // pieces.PIECE_ROWS
     parts = [flows.split(flows.column(np.int32, _group, count, groups), groups) for flows in (data, words)]
-    last_s = LAST_STEP_SHARE * float(np.median(steps.seconds))
+    last_s = THRESHOLDS.last_step_share * float(np.median(steps.seconds))
     found = [_closing_ends(_table(big, small, steps), len(steps), last_s) for big, small in zip(*parts, strict=True)]
     each = pl.concat(found)
     is_beside = pl.col("port") == OTHER_CONNECTIONS
     paired = len(np.unique(np.concatenate([pair_key(part, count) for _, part in data.parts()])))
-    if each.filter(is_beside).select("a", "b").n_unique() <= MIN_HABIT_SHARE * paired:
+    if each.filter(is_beside).select("a", "b").n_unique() <= THRESHOLDS.min_habit_share * paired:
         each = each.filter(~is_beside)  # of a single machine: the launcher's store, a monitor
     ends = _ends_by_step(each, len(steps))
     later = np.fmax(steps.end, ends)
@@ -135,10 +134,12 @@ def _closing_ends(table: pl.DataFrame, count: int, last_s: float) -> pl.DataFram
     lags = _before_longest(tail).filter(pl.col("step") < count - 1).group_by(*hop, "step").agg(pl.col("lag").max())
     low, high = pl.col("lag").quantile(0.25), pl.col("lag").quantile(0.75)
     usual = lags.group_by(hop).agg(
-        closes=(pl.col("lag") > 0).sum(), most=high + MAX_QUARTILE_RANGES * (high - low), typical=pl.col("lag").median()
+        closes=(pl.col("lag") > 0).sum(),
+        most=high + THRESHOLDS.max_quartile_ranges * (high - low),
+        typical=pl.col("lag").median(),
     )
     is_soon = (pl.col("port") != OTHER_CONNECTIONS) | (pl.col("typical") <= last_s)
-    usual = usual.filter((pl.col("closes") >= MIN_HABIT_SHARE * (count - 1)) & is_soon)
+    usual = usual.filter((pl.col("closes") >= THRESHOLDS.min_habit_share * (count - 1)) & is_soon)
     # A rank that waits for another announces its gradients long before them; and after the last step a job closes. The
     # optimizer's first step takes longer than any other.
     is_last, is_beside = pl.col("step") == count - 1, pl.col("port") == OTHER_CONNECTIONS

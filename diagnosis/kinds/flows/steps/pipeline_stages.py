@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture, Floats, Flows, Ints, sender_values
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
@@ -26,10 +28,7 @@ from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.steps.step_work import whole_steps
 from diagnosis.kinds.flows.steps.steps import Steps
 
-#: A stage is slow if it computes this many times as long as the others, or as itself before.
-MIN_SLOW_FACTOR = 1.25
-#: An uneven split of the model needs a larger factor, because stages are never quite equal.
-MIN_UNEVEN_FACTOR = 1.25
+THRESHOLDS: Final = thresholds.of("pipeline_stages")
 
 
 @packable
@@ -185,7 +184,7 @@ def unbalanced_stages(times: StageTimes) -> list[tuple[int, float, float]]:
     found = []
     for stage, seconds in level.items():
         others = [x for s, x in level.items() if s != stage and np.isfinite(x)]
-        if others and seconds > MIN_UNEVEN_FACTOR * float(np.median(others)):
+        if others and seconds > THRESHOLDS.min_uneven_factor * float(np.median(others)):
             found.append((stage, seconds, float(np.median(others))))
     return found
 
@@ -208,9 +207,11 @@ def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[i
     """
     ratio = _factor_against_before(times, first, last)
     worst = float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 0.0
-    if worst < MIN_SLOW_FACTOR:
+    if worst < THRESHOLDS.min_slow_factor:
         return []
     order = [
-        int(i) for i in np.argsort(-np.nan_to_num(ratio)) if ratio[i] >= max(MIN_SLOW_FACTOR, 1 + 0.7 * (worst - 1))
+        int(i)
+        for i in np.argsort(-np.nan_to_num(ratio))
+        if ratio[i] >= max(THRESHOLDS.min_slow_factor, 1 + 0.7 * (worst - 1))
     ]
     return [(int(times.nodes[i]), float(ratio[i])) for i in order]

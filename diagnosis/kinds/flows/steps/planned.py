@@ -10,21 +10,19 @@ from typing import Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Floats, Ints
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.plain import duration
 
+THRESHOLDS: Final = thresholds.of("planned")
+
 #: The measure of the findings about such pauses.
 PLANNED: Final = "planned"
-#: A pause before a step is longer than the usual time until something is sent by this share of a usual step.
-MIN_PAUSE_SHARE: Final = 0.5
-#: So many pauses at even distances prove a plan.
-MIN_PAUSES: Final = 3
 #: Numbers of steps that a sentence names.
 MAX_SHOWN: Final = 6
 #: Steps between two of them, at least and at most.
-MIN_STEPS_APART: Final = 3
 MAX_STEPS_APART: Final = 2000
 
 
@@ -32,12 +30,14 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
     """The steps, begun after the planned pauses before them, and a sentence about these (empty: none). O(records +
     steps).
     """
-    if len(steps) < MIN_PAUSES * MIN_STEPS_APART or not len(job.flows):
+    if len(steps) < THRESHOLDS.min_pauses * THRESHOLDS.min_steps_apart or not len(job.flows):
         return steps, ""
     first = np.minimum(np.searchsorted(job.flows.start, steps.start), len(job.flows) - 1)
     silent = np.clip(job.flows.start[first] - steps.start, 0.0, steps.seconds)
     beyond = silent - float(np.median(silent))
-    planned = recurring_steps(np.flatnonzero(beyond > MIN_PAUSE_SHARE * float(np.median(steps.seconds))), len(steps))
+    planned = recurring_steps(
+        np.flatnonzero(beyond > THRESHOLDS.min_pause_share * float(np.median(steps.seconds))), len(steps)
+    )
     if not len(planned):
         return steps, ""
     start: Floats = steps.start.copy()
@@ -55,7 +55,7 @@ def recurring_steps(found: Ints, count: int) -> Ints:
     such distance: from the first of the steps to the last, because a plan begins with the job. What is before step 0 is
     not seen. Pauses of steps that follow each other are no plan. O(count × :data:`MAX_STEPS_APART`).
     """
-    if len(found) < MIN_PAUSES:
+    if len(found) < THRESHOLDS.min_pauses:
         return np.empty(0, dtype=np.int64)
     padded = count + MAX_STEPS_APART
     is_found, near, out = (np.zeros(padded, dtype=np.bool_) for _ in range(3))
@@ -64,12 +64,12 @@ def recurring_steps(found: Ints, count: int) -> Ints:
     near[:-1] |= is_found[1:]
     is_due = np.arange(padded) < count
     is_due[0] = False
-    for distance in range(MIN_STEPS_APART, min(MAX_STEPS_APART, count // (MIN_PAUSES - 1)) + 1):
+    for distance in range(THRESHOLDS.min_steps_apart, min(MAX_STEPS_APART, count // (THRESHOLDS.min_pauses - 1)) + 1):
         rows = -(-count // distance)
         table, is_near, is_missing = (
             one[: rows * distance].reshape(rows, distance) for one in (is_found, near, is_due & ~is_found)
         )
-        is_plan = ~is_missing.any(axis=0) & (table.sum(axis=0) >= MIN_PAUSES)
+        is_plan = ~is_missing.any(axis=0) & (table.sum(axis=0) >= THRESHOLDS.min_pauses)
         is_plan &= ~(table & is_near).any(axis=0)
         out[: rows * distance] |= (table & is_plan).ravel()
     return np.flatnonzero(out)

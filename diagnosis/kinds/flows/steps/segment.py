@@ -15,32 +15,17 @@ from typing import Final
 import numpy as np
 from scipy.ndimage import median_filter
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Bools, Floats, Flows, Ints, distinct_sizes
 from diagnosis.stats import median_and_spread
 
-#: How uneven a plausible cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations
-#: differ by more than a factor of e**LEAP_LOG.
-MAX_UNEVEN_BYTES = 0.15
-MAX_UNEVEN_TIME = 0.34
-LEAP_LOG = 0.6
-#: The start and the end of a job may move this share of the bytes.
-MAX_OUTSIDE_SHARE = 0.25
-#: Cuts with more odd parts than this, or with fewer boundaries, are doubted.
-MAX_SURE_ODD = 0.02
+THRESHOLDS: Final = thresholds.of("segment")
+
+#: Cuts with fewer boundaries are doubted.
 MIN_BOUNDARIES = 6
 #: Parts this even leave no doubt about which records count.
 CERTAIN_UNEVEN = 0.002
-#: A boundary is compared with so many others, at least and at most; the smallest bucket moves about this share of a
-#: step.
-MIN_NEIGHBOURS, MAX_NEIGHBOURS = 11, 61
-MIN_BUCKET_SHARE = 0.006
-#: Parts take turns if there are so many, they are so uneven, and pairs of them this share of that.
-MIN_ALTERNATING = 8
-MIN_TURN_UNEVEN = 0.02
-TURN_RATIO = 0.1
-#: The smallest records are ignored if they move at most this share of the bytes.
-MAX_IGNORED_SHARE = 0.003
 #: Records from which the usual length is taken, evenly spread.
 SAMPLE_LENGTHS: Final = 1 << 22
 
@@ -65,8 +50,8 @@ class Cut:
     @property
     def is_believable(self) -> bool:
         """True if the parts obey both laws."""
-        even = self.uneven_bytes <= MAX_UNEVEN_BYTES and self.uneven_time <= MAX_UNEVEN_TIME
-        return len(self.stop) >= 3 and even and self.outside <= MAX_OUTSIDE_SHARE
+        even = self.uneven_bytes <= THRESHOLDS.max_uneven_bytes and self.uneven_time <= THRESHOLDS.max_uneven_time
+        return len(self.stop) >= 3 and even and self.outside <= THRESHOLDS.max_outside_share
 
 
 def volumes(flows: Flows, has_bytes: bool) -> Floats:
@@ -103,7 +88,7 @@ def is_plain(flows: Flows) -> Callable[[Flows], Bools]:
     # A long record of a usual size is one transfer that waited, not several.
     is_usual = times >= max(5, int(0.002 * len(flows)))
     moved = np.cumsum(sizes * times)
-    least = sizes[np.searchsorted(moved, MAX_IGNORED_SHARE * moved[-1])]
+    least = sizes[np.searchsorted(moved, THRESHOLDS.max_ignored_share * moved[-1])]
 
     def plain(part: Flows) -> Bools:
         keep = part.end - part.start <= most
@@ -188,7 +173,7 @@ def judge(bursts: Bursts, stop: Floats, begin: Floats, how: str) -> Cut:
     uneven = float((high - low) / (2.56 * middle))
     # Parts that differ strongly from the next one: a slow stretch has two such places, alternating short and long parts
     # have them everywhere.
-    leaps = np.abs(np.diff(np.log(np.maximum(lasting, 1e-9)))) > LEAP_LOG
+    leaps = np.abs(np.diff(np.log(np.maximum(lasting, 1e-9)))) > THRESHOLDS.leap_log
     return Cut(stop, begin, uneven, float(leaps.mean()) if len(leaps) else 0.0, odd_share, float(outside), how)
 
 
@@ -203,7 +188,9 @@ def cut_by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     """
     plain = bursts_of(flows, has_bytes)
     cut = _cut_by_gaps(plain)
-    is_good = has_bytes and cut is not None and cut.odd_share <= MAX_SURE_ODD and len(cut.stop) >= MIN_BOUNDARIES
+    is_good = (
+        has_bytes and cut is not None and cut.odd_share <= THRESHOLDS.max_sure_odd and len(cut.stop) >= MIN_BOUNDARIES
+    )
     if plain.records == len(flows) or (is_good and cut is not None and cut.uneven_bytes <= CERTAIN_UNEVEN):
         return cut
     every = _cut_by_gaps(bursts_of(flows, has_bytes, is_every=True))
@@ -244,13 +231,13 @@ def _join_alternating(used: Bursts, cut: Cut) -> Cut:
     """The cut of whole steps, if the parts of ``cut`` take turns: one moves more, the next less, and two together
     always the same (an exchange of experts, then of gradients). They are cut at the longer pauses.
     """
-    if len(cut.stop) < MIN_ALTERNATING or cut.uneven_bytes < MIN_TURN_UNEVEN:
+    if len(cut.stop) < THRESHOLDS.min_alternating or cut.uneven_bytes < THRESHOLDS.min_turn_uneven:
         return cut
     pause = cut.begin - cut.stop
     first = int(np.median(pause[1::2]) > np.median(pause[::2]))
     joined = judge(used, cut.stop[first::2], cut.begin[first::2], cut.how)
     is_whole = joined.is_believable and joined.odd_share <= cut.odd_share
-    return joined if is_whole and joined.uneven_bytes <= TURN_RATIO * cut.uneven_bytes else cut
+    return joined if is_whole and joined.uneven_bytes <= THRESHOLDS.turn_ratio * cut.uneven_bytes else cut
 
 
 def _repair(used: Bursts, cut: Cut) -> Cut:
@@ -285,11 +272,11 @@ def _move_back(edge: Floats, gap: Floats, kept: Ints) -> Ints:
     ``edge``: the bytes moved before each gap, in steps; ``gap``: its length; ``kept``: the chosen gaps.
     """
     over = edge[kept] - np.arange(len(kept))
-    usual = median_filter(over, size=min(MAX_NEIGHBOURS, len(over)), mode="nearest")
+    usual = median_filter(over, size=min(THRESHOLDS.max_neighbours, len(over)), mode="nearest")
     middle, spread = median_and_spread(over - usual)
-    if len(kept) < MIN_NEIGHBOURS or spread > MIN_BUCKET_SHARE:
+    if len(kept) < THRESHOLDS.min_neighbours or spread > THRESHOLDS.min_bucket_share:
         return kept
-    beyond = max(MIN_BUCKET_SHARE / 2, min(3.0 * spread, MIN_BUCKET_SHARE))
+    beyond = max(THRESHOLDS.min_bucket_share / 2, min(3.0 * spread, THRESHOLDS.min_bucket_share))
     out = kept.copy()
     for k in np.flatnonzero(np.abs(over - usual - middle) > beyond):
         before, after = out[k - 1] if k else -1, kept[k + 1] if k + 1 < len(kept) else len(gap)

@@ -8,11 +8,12 @@ the end of the last pacing record of the step.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture, Floats, Flows, Ints
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
@@ -30,29 +31,7 @@ from diagnosis.kinds.flows.steps.segment import (
     moved_before,
 )
 
-#: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
-MIN_WHOLE_SHARE = 0.85
-#: Less than this share before the first boundary is set-up (checks, broadcasts), not the end of a step.
-MIN_FIRST_SHARE = 0.2
-#: A first part that moves its bytes in less than this share of the shortest time is set-up.
-MIN_FIRST_TIME_SHARE = 0.5
-#: A cut with more odd parts than this is not accepted.
-MAX_ODD = 0.05
-#: Few parts prove little, unless they are this even.
-MAX_FEW_UNEVEN = 0.03
-#: Pauses that are not between steps (evaluations, checkpoints) have this many steps between them, at least; a capture
-#: has fewer of them than this.
-MIN_STEPS_BETWEEN = 3
-ENOUGH_BOUNDARIES = 24
-#: Parts this even move the same bytes; others are as even as the most even ones up to this factor.
-EXACT_UNEVEN = 0.004
-EVEN_RATIO = 3.0
-#: A cut of a part of the traffic shows more steps if it has this many times as many boundaries.
-MIN_FINER_RATIO = 1.7
-#: The share of a pause after which its step ends: less than the first pass of a pipeline, of which a step has hundreds.
-EDGE_SHARE = 0.001
-#: The bytes of a layer in which a step ends differ from those of the others by this share, at least.
-MIN_LAYER_DIFFERENCE = 0.08
+THRESHOLDS: Final = thresholds.of("steps")
 
 
 @packable
@@ -130,9 +109,13 @@ def _is_finer(finer: Cut, cut: Cut | None) -> bool:
     """Whether the cut of the rare traffic shows steps that the cut of all traffic joins or does not
     find.
     """
-    if finer.odd_share > MAX_ODD or finer.uneven_bytes > MAX_FEW_UNEVEN or len(finer.stop) < MIN_BOUNDARIES:
+    if (
+        finer.odd_share > THRESHOLDS.max_odd
+        or finer.uneven_bytes > THRESHOLDS.max_few_uneven
+        or len(finer.stop) < MIN_BOUNDARIES
+    ):
         return False
-    return cut is None or len(finer.stop) > MIN_FINER_RATIO * len(cut.stop)
+    return cut is None or len(finer.stop) > THRESHOLDS.min_finer_ratio * len(cut.stop)
 
 
 def _find_cut(traffic: Flows, pairs: Pairs, capture: Capture) -> Cut | None:
@@ -162,7 +145,7 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
     pairs of steps look even too.
     """
     plain = cut_by_gaps(traffic, capture.has_bytes)
-    if _is_clean(plain) and len(plain.stop) >= ENOUGH_BOUNDARIES:
+    if _is_clean(plain) and len(plain.stop) >= THRESHOLDS.enough_boundaries:
         return plain
     even = cut_by_bytes(traffic, capture.has_bytes)
     regular = _regular_cut(plain, even) if _is_clean(plain) else None
@@ -183,16 +166,16 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
 
 def _is_clean(cut: Cut | None) -> TypeGuard[Cut]:
     """Whether there is a cut, and few of its parts are odd."""
-    return cut is not None and cut.odd_share <= MAX_ODD
+    return cut is not None and cut.odd_share <= THRESHOLDS.max_odd
 
 
 def _regular_cut(plain: Cut, even: Cut | None) -> Cut | None:
     """The cut at long pauses, if these are not too few; regular pauses between groups of steps
     divide the bytes evenly as well: then the chain of even bytes, which shows each step.
     """
-    if len(plain.stop) < MIN_BOUNDARIES and plain.uneven_bytes > MAX_FEW_UNEVEN:
+    if len(plain.stop) < MIN_BOUNDARIES and plain.uneven_bytes > THRESHOLDS.max_few_uneven:
         return None
-    if not _is_clean(even) or len(even.stop) < MIN_STEPS_BETWEEN * len(plain.stop):
+    if not _is_clean(even) or len(even.stop) < THRESHOLDS.min_steps_between * len(plain.stop):
         return plain
     return even if _is_as_even(even, plain) else plain
 
@@ -213,7 +196,7 @@ def _is_as_even(finer: Cut, few: Cut) -> bool:
     """Whether the bytes of a finer cut leave no chance, or no more than those of a few parts: lost
     records make each step uneven, and parts of several steps less so.
     """
-    if finer.uneven_bytes <= EXACT_UNEVEN:
+    if finer.uneven_bytes <= THRESHOLDS.exact_uneven:
         return True
     is_alike = finer.uneven_bytes / len(finer.stop) <= few.uneven_bytes / len(few.stop)
     return len(few.stop) < MIN_BOUNDARIES and is_alike
@@ -225,9 +208,13 @@ def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
     distance, or the steps are uneven.
     """
     moved = _part_volumes(traffic, cut, capture)
-    other = np.flatnonzero(np.abs(moved / np.median(moved) - 1.0) > MIN_LAYER_DIFFERENCE)
+    other = np.flatnonzero(np.abs(moved / np.median(moved) - 1.0) > THRESHOLDS.min_layer_difference)
     distances = np.diff(other)
-    if len(other) < MIN_BOUNDARIES or distances.min() < MIN_STEPS_BETWEEN or distances.max() > distances.min():
+    if (
+        len(other) < MIN_BOUNDARIES
+        or distances.min() < THRESHOLDS.min_steps_between
+        or distances.max() > distances.min()
+    ):
         return None
     used = bursts_of(traffic, capture.has_bytes)
     stops, begins = used.gaps
@@ -235,7 +222,7 @@ def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
     inside = [np.arange(first, max(first + 1, last - 1)) for first, last in spans.tolist()]
     chosen = np.array([rows[np.argmax((begins - stops)[rows])] for rows in inside])
     whole = judge(used, stops[chosen], begins[chosen], cut.how)
-    return whole if whole.odd_share <= MAX_ODD and whole.uneven_bytes <= EXACT_UNEVEN else None
+    return whole if whole.odd_share <= THRESHOLDS.max_odd and whole.uneven_bytes <= THRESHOLDS.exact_uneven else None
 
 
 def _finest_cut(cuts: list[Cut]) -> Cut:
@@ -248,10 +235,10 @@ def _finest_cut(cuts: list[Cut]) -> Cut:
     even = [
         cut
         for cut, own in zip(cuts, scatter, strict=True)
-        if cut.uneven_bytes <= EXACT_UNEVEN or own <= EVEN_RATIO * min(scatter)
+        if cut.uneven_bytes <= THRESHOLDS.exact_uneven or own <= THRESHOLDS.even_ratio * min(scatter)
     ]
     finest = max(even, key=lambda cut: len(cut.stop))
-    similar = [cut for cut in even if MIN_FINER_RATIO * len(cut.stop) > len(finest.stop)]
+    similar = [cut for cut in even if THRESHOLDS.min_finer_ratio * len(cut.stop) > len(finest.stop)]
     return min(similar, key=lambda cut: (cut.uneven_bytes, -len(cut.stop)))
 
 
@@ -262,19 +249,19 @@ def _whole_steps_of(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: 
     moved = np.diff(moved_before(traffic, np.concatenate([[-np.inf], cut.begin, [np.inf]]), capture.has_bytes))
     usual = float(np.median(moved[1:-1]))
     # Directly after the boundary: the next step's other traffic begins long before its pacing traffic.
-    between = cut.stop + EDGE_SHARE * (cut.begin - cut.stop)
+    between = cut.stop + THRESHOLDS.edge_share * (cut.begin - cut.stop)
     pause = float(np.median(cut.begin - cut.stop))
     start = np.concatenate([[float(flows.start[0])], cut.stop])
     end = np.concatenate([cut.stop, [_last_end(traffic, float(cut.begin[-1]), usual, pause, capture.has_bytes)]])
     usual_s = float(np.median(np.diff(cut.stop)))
     edges = np.concatenate([[-1.0], between, [float(flows.end.max()) + 1.0]])
     # Setting up moves as much in far less time: nobody computes before the first weights are sent.
-    at_once = cut.stop[0] - traffic.start[0] < MIN_FIRST_TIME_SHARE * float(
+    at_once = cut.stop[0] - traffic.start[0] < THRESHOLDS.min_first_time_share * float(
         np.quantile(cut.stop[1:] - cut.begin[:-1], 0.05)
     )
-    first = 0 if moved[0] >= MIN_WHOLE_SHARE * usual and not at_once else 1
-    last = len(end) if moved[-1] >= MIN_WHOLE_SHARE * usual else len(end) - 1
-    if first == 0 or moved[0] < MIN_FIRST_SHARE * usual:
+    first = 0 if moved[0] >= THRESHOLDS.min_whole_share * usual and not at_once else 1
+    last = len(end) if moved[-1] >= THRESHOLDS.min_whole_share * usual else len(end) - 1
+    if first == 0 or moved[0] < THRESHOLDS.min_first_share * usual:
         # The begin of the first step is unknown: traffic earlier than a usual step is set-up.
         start[first] = max(float(start[first]), float(end[first]) - usual_s)
     gap = np.concatenate([cut.begin - cut.stop, [np.inf]])

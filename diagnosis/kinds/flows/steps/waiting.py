@@ -27,35 +27,21 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.stats import MAD_TO_SIGMA
 
+THRESHOLDS: Final = thresholds.of("waiting")
+
 #: Maximum number of records; in a large job fewer steps are analysed.
 MAX_RECORDS: Final = 1_500_000
-#: Usual steps to compare with, at most and at least.
+#: Usual steps to compare with, at most.
 MAX_USUAL_STEPS: Final = 64
-MIN_USUAL_STEPS: Final = 8
 #: Maximum number of slow steps.
 MAX_SLOW_STEPS: Final = 64
-#: Kernels delay the answer to a small packet by up to 40 ms, and repeat a lost packet after 200 ms.
-ANSWER_DELAY_S: Final = 0.06
-#: A connection that moves less than this share of the busiest one's bytes only coordinates.
-MIN_TRAINING_SHARE: Final = 0.005
-#: A connection shows answers if this share of its transfers in usual steps has one.
-MIN_ANSWERED_SHARE: Final = 0.8
 
-#: Bytes beyond the usual are repeated ones from this many, and from this share of the usual bytes of a step.
-MIN_REPEATED_BYTES: Final = 2_800.0
-MIN_REPEATED_SHARE: Final = 0.004
-#: Only hops with this share of the busiest one's bytes; the others carry words whose number depends on the network.
-MIN_CARRIED_SHARE: Final = 0.02
-#: They count beyond this many standard deviations of usual steps: in some jobs volumes vary.
-MIN_DEVIATIONS: Final = 4.0
-
-#: Small records must come back on this share of the hops that carry data.
-MIN_SMALL_SHARE: Final = 0.5
 
 _NEVER: Final = 1e18
 _ENDS: Final = ("src", "dst", "low")
@@ -85,7 +71,7 @@ def measure_waiting(
     calm = np.flatnonzero(~slow)
     each = max(1.0, len(job.flows) / max(1, len(steps)))
     most = int(MAX_RECORDS / each)
-    chosen_calm = _evenly_spread(calm, max(MIN_USUAL_STEPS, min(MAX_USUAL_STEPS, most // 2)))
+    chosen_calm = _evenly_spread(calm, max(THRESHOLDS.min_usual_steps, min(MAX_USUAL_STEPS, most // 2)))
     if all_steps:
         chosen_calm, chosen = calm, np.arange(len(steps))
     else:
@@ -178,7 +164,7 @@ def _shows_answers(table: pl.DataFrame) -> bool:
     """
     data = table.filter("data").select("src", "dst").unique()
     words = table.filter(~pl.col("data")).select(src="dst", dst="src").unique()
-    return data.height > 0 and data.join(words, on=["src", "dst"]).height >= MIN_SMALL_SHARE * data.height
+    return data.height > 0 and data.join(words, on=["src", "dst"]).height >= THRESHOLDS.min_small_share * data.height
 
 
 def _evenly_spread(numbers: Ints, most: int) -> Ints:
@@ -211,11 +197,11 @@ def _transfers_until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
     until = pl.min_horizontal(answer.fill_null(_NEVER), pl.col("again").fill_null(_NEVER))
     until = pl.when(until < _NEVER).then(pl.max_horizontal(until, "end")).otherwise("end")
     sent = sent.with_columns(until=until)
-    quick = (pl.col("until") <= pl.col("end") + ANSWER_DELAY_S) & pl.col("back_start").is_not_null()
+    quick = (pl.col("until") <= pl.col("end") + THRESHOLDS.answer_delay_s) & pl.col("back_start").is_not_null()
     usual = sent.filter(pl.col("step").is_in(calm.tolist())).group_by(*_ENDS).agg(answered=quick.mean())
     sent = sent.join(usual, on=list(_ENDS), how="left", maintain_order="left")
     return sent.with_columns(
-        until=pl.when(pl.col("answered").fill_null(0.0) >= MIN_ANSWERED_SHARE).then("until").otherwise("end")
+        until=pl.when(pl.col("answered").fill_null(0.0) >= THRESHOLDS.min_answered_share).then("until").otherwise("end")
     )
 
 
@@ -224,7 +210,7 @@ def _training_connections(sent: pl.DataFrame) -> pl.DataFrame:
     volume = sent.group_by(*_ENDS).agg(pl.col("size").sum())
     both = pl.concat([volume, volume.select(pl.col("dst").alias("src"), pl.col("src").alias("dst"), "low", "size")])
     both = both.group_by(*_ENDS).agg(pl.col("size").sum())
-    return both.filter(pl.col("size") >= MIN_TRAINING_SHARE * pl.col("size").max())
+    return both.filter(pl.col("size") >= THRESHOLDS.min_training_share * pl.col("size").max())
 
 
 def _ready_s(sent: pl.DataFrame, calm: Ints) -> float:
@@ -271,7 +257,7 @@ def _hanging_s(transfers: pl.DataFrame) -> pl.DataFrame:
 
 def _unanswered_s(transfers: pl.DataFrame) -> pl.DataFrame:
     """For each step and hop: how long transfers had no answer, beyond the delay of kernels."""
-    late = (pl.col("until") - pl.col("end") - ANSWER_DELAY_S).clip(lower_bound=0.0)
+    late = (pl.col("until") - pl.col("end") - THRESHOLDS.answer_delay_s).clip(lower_bound=0.0)
     return transfers.with_columns(seconds=late).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
 
 
@@ -293,8 +279,11 @@ def _repeated_bytes(beyond: Floats, usual: Floats, chosen: Ints, calm: Bools) ->
     moved[:-1][near] = np.minimum(moved[:-1], beyond[:-1] + np.minimum(beyond[1:], 0.0))[near]
     moved = np.maximum(moved, 0.0)
     scatter = MAD_TO_SIGMA * np.median(moved[calm], axis=0)
-    least = np.maximum(np.maximum(MIN_REPEATED_BYTES, MIN_REPEATED_SHARE * usual), MIN_DEVIATIONS * scatter)
-    carries = usual >= MIN_CARRIED_SHARE * usual.max(initial=0.0)
+    least = np.maximum(
+        np.maximum(THRESHOLDS.min_repeated_bytes, THRESHOLDS.min_repeated_share * usual),
+        THRESHOLDS.min_deviations * scatter,
+    )
+    carries = usual >= THRESHOLDS.min_carried_share * usual.max(initial=0.0)
     return np.where((moved > least) & carries, moved, 0.0)
 
 

@@ -6,23 +6,21 @@ machines. The lag at which the rhythms agree is the offset; ``clocks`` corrects 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture, Floats, Flows, Ints, Ints32, Offset
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.clock_offsets import FINE_GRID_S, SeenTransfers, collector_of, most_frequent_difference
 
-#: Windows differ in their begin if it is by more than this, in seconds and as a share of their length.
+THRESHOLDS: Final = thresholds.of("windows")
+
+#: Windows differ in their begin if it is by more than this, in seconds.
 MIN_APART_S = 1.0
-MIN_APART_SHARE = 0.05
-#: Windows of one job differ in length by at most this share; rhythms that correlate less than this belong to different
-#: jobs.
-MAX_LENGTH_DIFFERENCE = 0.15
-MIN_CORRELATION = 0.6
-#: Bins of a window, the most collectors and groups of them, records compared in full.
-WINDOW_BINS = 8192
+#: The most collectors and groups of them, records compared in full.
 MAX_COLLECTORS = 4096
 MAX_GROUPS = 16
 MAX_RECORDS = 4000
@@ -78,7 +76,7 @@ def _windows(capture: Capture, of: Ints32, count: int) -> list[_Window]:
     ordered = [int(i) for i in np.argsort(begin) if counts[i]]
     groups: list[list[int]] = []
     for i in ordered:
-        if groups and begin[i] - begin[groups[-1][-1]] <= max(MIN_APART_S, MIN_APART_SHARE * usual):
+        if groups and begin[i] - begin[groups[-1][-1]] <= max(MIN_APART_S, THRESHOLDS.min_apart_share * usual):
             groups[-1].append(i)
         else:
             groups.append([i])
@@ -119,7 +117,7 @@ def _are_of_one_job(capture: Capture, a: _Window, b: _Window) -> bool:
     """True if both windows are equally long and an address that sends in one receives in the other, or most machines of
     the smaller are machines of the other.
     """
-    if not a.lasting or abs(b.lasting / a.lasting - 1) > MAX_LENGTH_DIFFERENCE:
+    if not a.lasting or abs(b.lasting / a.lasting - 1) > THRESHOLDS.max_length_difference:
         return False
     flows = capture.flows
     ends = [(np.unique(flows.src[w.rows]), np.unique(flows.dst[w.rows])) for w in (a, b)]
@@ -132,22 +130,22 @@ def _are_of_one_job(capture: Capture, a: _Window, b: _Window) -> bool:
 
 def _clock_difference(capture: Capture, a: _Window, b: _Window) -> float | None:
     """How far b's clock is ahead, if the two rhythms agree at some lag; else None."""
-    width = max(1.2 * a.lasting / WINDOW_BINS, 2 * capture.resolution_s)
+    width = max(1.2 * a.lasting / THRESHOLDS.window_bins, 2 * capture.resolution_s)
     beats = [_rhythm(capture.flows.end[w.rows] - w.begin, width) for w in (a, b)]
-    size = 4 * WINDOW_BINS
+    size = 4 * THRESHOLDS.window_bins
     x, y = (np.fft.rfft(beat, size) for beat in beats)
     likeness = np.fft.irfft(np.conj(x) * y, size)
     lag = int(likeness.argmax())
-    if likeness[lag] < MIN_CORRELATION:
+    if likeness[lag] < THRESHOLDS.min_correlation:
         return None
-    rough = b.begin - a.begin + (lag if lag < size // 2 else lag - size) * width
+    rough: float = b.begin - a.begin + (lag if lag < size // 2 else lag - size) * width
     return rough + _refine_offset(capture, a, b, rough, width)
 
 
 def _rhythm(moment: Floats, width: float) -> Floats:
     """Activity in bins, without its mean, as a unit vector; neighbouring bins blended."""
     bins = (moment / width).astype(np.int64)
-    beat = np.sqrt(np.bincount(bins[(bins >= 0) & (bins < WINDOW_BINS)], minlength=WINDOW_BINS))
+    beat = np.sqrt(np.bincount(bins[(bins >= 0) & (bins < THRESHOLDS.window_bins)], minlength=THRESHOLDS.window_bins))
     beat = beat + 0.5 * (np.roll(beat, 1) + np.roll(beat, -1))
     beat -= beat.mean()
     return np.asarray(beat / max(float(np.linalg.norm(beat)), 1e-12))

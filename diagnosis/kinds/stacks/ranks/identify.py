@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from diagnosis import numbers
+from diagnosis import numbers, thresholds
 from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, role_of, stem_of
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.rank_numbers import (
@@ -20,6 +21,10 @@ from diagnosis.kinds.stacks.ranks.rank_numbers import (
 )
 from diagnosis.kinds.stacks.read.stack_frames import Dump
 
+THRESHOLDS: Final = thresholds.of("identify")
+
+#: A file's name is a rank if it has so few characters.
+_MAX_RANK_CHARS: Final = 6
 _RANK = re.compile(r"(?:global[_-]?)?rank[_\-=.]?(\d+)", re.IGNORECASE)
 _DUMP_RANK = re.compile(r"(?:^|_)(?:dump|trace|nccl_trace|fr)_(\d+)(?:\.\w+)?$", re.IGNORECASE)
 _NAMED_RANK = re.compile(r"rank[_-]([A-Za-z][\w.\-]*)[_-](\d+)(?:\.\w+)?$", re.IGNORECASE)
@@ -119,13 +124,13 @@ def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
     for part in reversed(path.split("/")[:-1]):
         if m := _RANK.fullmatch(part):
             return numbers.rank(m[1])
-    return numbers.rank(stem) if len(stem) <= 6 and not has_pids else None
+    return numbers.rank(stem) if len(stem) <= _MAX_RANK_CHARS and not has_pids else None
 
 
 def are_named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
     """Whether files named by a number have process ids: the numbers are far beyond any rank."""
     bare = [number for path in set(paths) if (number := numbers.whole(stem_of(path))) is not None]
-    return max(bare, default=0) >= max(layout.world_size or 0, 2 * len(bare) + 64)
+    return bool(max(bare, default=0) >= max(layout.world_size or 0, 2 * len(bare) + THRESHOLDS.beyond))
 
 
 def host_directories(paths: Iterable[str]) -> set[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, permutations
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.stacks.ranks.layout_sizes import (
@@ -30,6 +30,8 @@ from diagnosis.kinds.stacks.ranks.layout_sizes import (
 )
 from diagnosis.numbers import MAX_NUMBER, MAX_RANKS
 
+#: Objects within objects that are read.
+_MAX_DEPTH: Final = 6
 _NAMES = {
     "tp": (
         "tensor_model_parallel_size",
@@ -268,7 +270,7 @@ def _first_number(flat: JsonObject, what: str) -> int | None:
 def _flatten(data: JsonObject, depth: int = 0) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for key, value in data.items():
-        if isinstance(value, Mapping) and depth < 6:
+        if isinstance(value, Mapping) and depth < _MAX_DEPTH:
             found = {**_flatten(value, depth + 1), **found}
         elif isinstance(value, (int, str)):
             found[str(key)] = value

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
+from typing import Final
 
-from diagnosis import numbers
+from diagnosis import numbers, thresholds
 from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, stem_of, with_ranks
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.read.stack_frames import FAILED, OK
 
+THRESHOLDS: Final = thresholds.of("rank_numbers")
+
 #: Where a name or a command states the rank.
 _HOW_BY_NAME = frozenset({"path", "heading", "local rank"})
-#: If so many of the nodes have a rank 0, ranks count per node.
-_FROM_ZERO_SHARE = 0.8
 #: How much of a dump is there: the most first.
 _STATUS_ORDER = {OK: 0, "truncated": 1, FAILED: 2, "empty": 3}
 
@@ -63,7 +64,7 @@ def _are_local_ranks(named: Sequence[tuple[int, str, int]]) -> bool:
         lowest[node] = min(rank, lowest.get(node, rank))
     most_holders = max(map(len, holders.values()), default=0)
     from_zero = sum(rank == 0 for rank in lowest.values())
-    return most_holders > 1 and from_zero >= _FROM_ZERO_SHARE * len(lowest)
+    return most_holders > 1 and from_zero >= THRESHOLDS.from_zero * len(lowest)
 
 
 def _global_rank(local: int, slots: Sequence[int]) -> int | None:
