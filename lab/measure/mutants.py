@@ -1,4 +1,4 @@
-"""Small changes of deciding modules that the tests notice: `python -m lab.measure mutants [MODULE…] [--most N]`.
+"""Changes of deciding modules that tests notice: `python -m lab.measure mutants [MODULE…] [--changed REVISION]`.
 
 A seeded sample of the changes of :mod:`lab.measure.mutations` is made in each module of ``mutants.toml``, one at a
 time, and the tests that are listed there run until one fails. Printed is each change that none notices, and the share
@@ -18,6 +18,7 @@ import os
 import random
 import resource
 import signal
+import subprocess
 import sys
 import time
 import tomllib
@@ -201,6 +202,13 @@ def judge(module: str, tests: list[str], most: int, seed: int) -> Result:
     return plugin.result
 
 
+def _changed_paths(revision: str) -> set[str]:
+    """The files that differ from a revision of git, and the folders that hold one."""
+    command = ["git", "diff", "--name-only", revision]
+    found = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return {*found, *(str(folder) for path in found for folder in Path(path).parents)}
+
+
 def _print(result: Result) -> None:
     for place, *lines in result.diffs:
         print(f"\n{place}")
@@ -222,12 +230,16 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1, help="of the sample")
     options.add_argument("--jobs", type=int, default=1, help="modules at a time")
     options.add_argument("--check", action="store_true", help="fail below the share of mutants.toml")
+    options.add_argument("--changed", metavar="REVISION", help="only modules that differ from it, or whose tests do")
     chosen = options.parse_args()
     wanted: dict[str, list[str]] = {
         module: tests
         for module, tests in table["tests"].items()
         if not chosen.modules or any(part in module for part in chosen.modules)
     }
+    if chosen.changed:
+        paths = _changed_paths(chosen.changed)
+        wanted = {module: tests for module, tests in wanted.items() if not paths.isdisjoint([module, *tests])}
     results: list[Result] = []
     with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
         given = [processes.submit(judge, module, tests, chosen.most, chosen.seed) for module, tests in wanted.items()]

@@ -10,7 +10,7 @@ from django.utils import timezone
 from tests.pages import page_text
 from triage.models import Delivery, Route
 from triage.services import delivering, outbound, outbox
-from triage.services.exchanging import Lane, Result
+from triage.services.exchanging import Hold, Result
 from triage.services.recording import results_record
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ def unheard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "routes_wake", lambda: None)
 
 
-def claimed() -> list[Lane]:
+def claimed() -> list[Hold]:
     return list(delivering._claim_routes(10, held=[]))
 
 
@@ -35,12 +35,12 @@ def lapse() -> None:
 
 
 @pytest.fixture
-def lane(route: Route) -> Lane:
+def hold(route: Route) -> Hold:
     """A claim with two messages to send."""
     for number in range(2):
         outbox.messages_keep([route], "job.diagnosed", str(number), None, None, {"job": {"name": "x"}})
-    (lane,) = claimed()
-    return lane
+    (hold,) = claimed()
+    return hold
 
 
 def test_two_workers_that_see_a_free_route_at_the_same_time_claim_it_once(
@@ -61,40 +61,40 @@ def test_two_workers_that_see_a_free_route_at_the_same_time_claim_it_once(
 
 
 @pytest.mark.parametrize("answer", [ARRIVED, REFUSED, GONE])
-def test_the_result_of_a_claim_that_another_worker_took_over_is_not_stored(lane: Lane, answer: outbound.Answer) -> None:
+def test_the_result_of_a_claim_that_another_worker_took_over_is_not_stored(hold: Hold, answer: outbound.Answer) -> None:
     lapse()
-    (new_lane,) = claimed()
-    first = lane.deliveries[0]
-    results_record([Result(lane, first, answer), Result(lane, None)])
+    (new_hold,) = claimed()
+    first = hold.deliveries[0]
+    results_record([Result(hold, first, answer), Result(hold, None)])
     row = Delivery.objects.get(pk=first.pk)
     assert (row.state, row.attempts, row.tries) == ("waiting", [], 0)
     route = Route.objects.get()
-    assert (route.holder, route.is_active, route.resume_at) == (new_lane.claim, True, None)
+    assert (route.holder, route.is_active, route.resume_at) == (new_hold.claim, True, None)
 
 
-def test_the_result_of_a_claim_that_has_lapsed_counts_while_nobody_took_it_over(lane: Lane) -> None:
+def test_the_result_of_a_claim_that_has_lapsed_counts_while_nobody_took_it_over(hold: Hold) -> None:
     lapse()
-    results_record([Result(lane, lane.deliveries[0], ARRIVED)])
-    assert Delivery.objects.get(pk=lane.deliveries[0].pk).state == "delivered"
+    results_record([Result(hold, hold.deliveries[0], ARRIVED)])
+    assert Delivery.objects.get(pk=hold.deliveries[0].pk).state == "delivered"
 
 
 @pytest.mark.parametrize("answer", [ARRIVED, REFUSED, GONE])
-def test_a_late_result_changes_no_message_that_is_finished(lane: Lane, answer: outbound.Answer) -> None:
-    first = lane.deliveries[0]
+def test_a_late_result_changes_no_message_that_is_finished(hold: Hold, answer: outbound.Answer) -> None:
+    first = hold.deliveries[0]
     Delivery.objects.filter(pk=first.pk).update(state="replaced")
-    results_record([Result(lane, first, answer)])
+    results_record([Result(hold, first, answer)])
     row = Delivery.objects.get(pk=first.pk)
     assert (row.state, row.tries) == ("replaced", 0)
     assert Route.objects.get().is_active
 
 
 def test_a_message_that_arrived_by_a_claim_that_was_lost_is_marked_and_counted(
-    lane: Lane, client: Any, manager: Any
+    hold: Hold, client: Any, manager: Any
 ) -> None:
     lapse()
     claimed()
     Delivery.objects.update(is_repeated=False)
-    results_record([Result(lane, lane.deliveries[0], ARRIVED), Result(lane, lane.deliveries[1], REFUSED)])
+    results_record([Result(hold, hold.deliveries[0], ARRIVED), Result(hold, hold.deliveries[1], REFUSED)])
     first, second = Delivery.objects.order_by("created_at", "id")
     assert (first.is_repeated, second.is_repeated) == (True, False)
     assert "faultline_deliveries_repeated 1" in page_text(client.get("/metrics")).splitlines()
@@ -103,10 +103,10 @@ def test_a_message_that_arrived_by_a_claim_that_was_lost_is_marked_and_counted(
     assert ["may have arrived more than once" in page for page in pages] == [True, False]
 
 
-def test_a_claim_that_was_released_leaves_no_doubt_about_its_messages(lane: Lane) -> None:
-    results_record([Result(lane, lane.deliveries[0], ARRIVED), Result(lane, None)])
+def test_a_claim_that_was_released_leaves_no_doubt_about_its_messages(hold: Hold) -> None:
+    results_record([Result(hold, hold.deliveries[0], ARRIVED), Result(hold, None)])
     (again,) = claimed()
-    assert [row.pk for row in again.deliveries] == [lane.deliveries[1].pk]
+    assert [row.pk for row in again.deliveries] == [hold.deliveries[1].pk]
     assert not Delivery.objects.filter(is_repeated=True).exists()
 
 
@@ -116,12 +116,12 @@ _IS_REFUSED = {200: True, 400: True, 404: True, 408: False, 425: False, 429: Fal
 
 @pytest.mark.parametrize(("status", "is_refused"), _IS_REFUSED.items())
 def test_a_receiver_that_is_busy_or_broken_holds_up_the_route_and_one_that_refuses_a_message_does_not(
-    lane: Lane, status: int, is_refused: bool
+    hold: Hold, status: int, is_refused: bool
 ) -> None:
-    first = lane.deliveries[0]
+    first = hold.deliveries[0]
     first.tries = 2
     answer = outbound.Answer(status, "", "an error inside" if status == 200 else "", 1)
-    results_record([Result(lane, first, answer), Result(lane, None)])
+    results_record([Result(hold, first, answer), Result(hold, None)])
     row, route = Delivery.objects.get(pk=first.pk), Route.objects.get()
     assert (row.state, row.tries, row.is_in_order) == ("waiting", 3, not is_refused)
     assert route.resume_at == (None if is_refused else row.due_at)
@@ -132,11 +132,11 @@ def test_a_receiver_that_is_busy_or_broken_holds_up_the_route_and_one_that_refus
     [(429, 900, 900, 900), (503, 900, 900, 900), (500, 900, 4.5, 5.5), (429, 1, 4.5, 5.5), (400, 900, 4.5, 5.5)],
 )
 def test_a_receiver_is_given_the_pause_that_it_asks_for_if_it_says_that_it_is_busy(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch, status: int, asked_s: float, least_s: float, most_s: float
+    hold: Hold, monkeypatch: pytest.MonkeyPatch, status: int, asked_s: float, least_s: float, most_s: float
 ) -> None:
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now)
-    results_record([Result(lane, lane.deliveries[0], outbound.Answer(status, "", "", 1, asked_s))])
-    due_at = Delivery.objects.get(pk=lane.deliveries[0].pk).due_at
+    results_record([Result(hold, hold.deliveries[0], outbound.Answer(status, "", "", 1, asked_s))])
+    due_at = Delivery.objects.get(pk=hold.deliveries[0].pk).due_at
     assert due_at is not None
     assert least_s <= (due_at - now).total_seconds() <= most_s

@@ -20,7 +20,7 @@ from tests.triage.receiver import verify
 from triage.destinations import Request
 from triage.models import Activity, Delivery, Route
 from triage.services import delivering, outbound, outbox, recording, reviewing, routes
-from triage.services.exchanging import Result, lane_send
+from triage.services.exchanging import Result, hold_send
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -74,16 +74,16 @@ def test_a_claim_is_renewed_while_its_message_is_under_way_and_only_by_its_holde
     monkeypatch.setattr(delivering, "_RENEW_S", 0.0)
     claims = []
 
-    def slow(lane, tell):
+    def slow(hold, tell):
         wait_for(lambda: len(claims) >= 3)
-        tell(Result(lane, lane.deliveries[0], outbound.Answer(200, "", "", 1)))
-        tell(Result(lane, None))
+        tell(Result(hold, hold.deliveries[0], outbound.Answer(200, "", "", 1)))
+        tell(Result(hold, None))
 
     def renewed(held, renew=delivering._renew):
         renew(held)
         claims.append(Route.objects.get(pk=route.pk).claimed_until)
 
-    monkeypatch.setattr(delivering, "lane_send", slow)
+    monkeypatch.setattr(delivering, "hold_send", slow)
     monkeypatch.setattr(delivering, "_renew", renewed)
     outbox.ping(route=route)
     held = claims[:3]
@@ -101,10 +101,10 @@ def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message
     Delivery.objects.update(due_at=timezone.now())
 
     def slow(*given, **more):
-        lanes = list(claimed(*given, **more))
+        holds = list(claimed(*given, **more))
         monkeypatch.setattr(delivering, "_claim_routes", claimed)
         due_now()  # as the sweep does once the claim has ended
-        return [replace(lane, reasons={row.pk: "too late" for row in lane.deliveries}) for lane in lanes]
+        return [replace(hold, reasons={row.pk: "too late" for row in hold.deliveries}) for hold in holds]
 
     monkeypatch.setattr(delivering, "_claim_routes", slow)
     delivering.routes_send()
@@ -131,18 +131,18 @@ def test_a_route_of_a_killed_worker_is_served_at_once_and_one_of_a_worker_elsewh
 
 def test_receivers_that_never_answer_take_no_turn_from_one_that_does(route, receiver, manager, monkeypatch):
     dead = [routes.route_save(by=manager, name=f"dead {n}", url=receiver.url, events=routes.EVENTS) for n in range(6)]
-    for name, value in {"MAX_FAST_LANES": 2, "_SLOW_S": 0.0, "HOLD_S": 0.0, "LIMIT_S": 1e9, "_POLL_S": 0.01}.items():
+    for name, value in {"MAX_FAST_HOLDS": 2, "_SLOW_S": 0.0, "HOLD_S": 0.0, "LIMIT_S": 1e9, "_POLL_S": 0.01}.items():
         monkeypatch.setattr(delivering, name, value)
 
-    def send(lane, tell):
-        if lane.route.name.startswith("dead"):
+    def send(hold, tell):
+        if hold.route.name.startswith("dead"):
             wait_for(lambda: len(receiver.got) == 3)
-            tell(Result(lane, lane.deliveries[0], outbound.Answer(0, "", "No answer.", 1)))
-            tell(Result(lane, None))
+            tell(Result(hold, hold.deliveries[0], outbound.Answer(0, "", "No answer.", 1)))
+            tell(Result(hold, None))
         else:
-            lane_send(lane, tell)
+            hold_send(hold, tell)
 
-    monkeypatch.setattr(delivering, "lane_send", send)
+    monkeypatch.setattr(delivering, "hold_send", send)
     with monkeypatch.context() as patched:
         patched.setattr(outbox, "routes_wake", lambda: None)
         for n in range(3):
@@ -176,7 +176,7 @@ def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, recei
 
 def test_a_route_with_many_messages_lets_others_have_a_turn(route, receiver, manager, monkeypatch):
     other = routes.route_save(by=manager, name="other", url=receiver.url, events=["incident.opened"])
-    monkeypatch.setattr(delivering, "MAX_FAST_LANES", 1)
+    monkeypatch.setattr(delivering, "MAX_FAST_HOLDS", 1)
     monkeypatch.setattr(delivering, "HOLD_S", 0.0)
     monkeypatch.setattr(delivering, "SLICE_S", 1e9)
     with monkeypatch.context() as patched:
@@ -228,10 +228,10 @@ def test_two_workers_send_one_message_once(route, receiver, monkeypatch):
     claimed = delivering._claim_routes
 
     def meanwhile(*given, **more):
-        lanes = list(claimed(*given, **more))
+        holds = list(claimed(*given, **more))
         monkeypatch.setattr(delivering, "_claim_routes", claimed)
         delivering.routes_send()
-        return lanes
+        return holds
 
     monkeypatch.setattr(delivering, "_claim_routes", meanwhile)
     delivering.routes_send()

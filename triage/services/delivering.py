@@ -29,7 +29,7 @@ from triage.destinations import ALL
 from triage.models import Delivery, Reference, Route
 from triage.models.route import About
 from triage.selectors.routes import may_receive
-from triage.services.exchanging import Lane, Result, lane_send
+from triage.services.exchanging import Hold, Result, hold_send
 from triage.services.outbox import PING, routes_wake
 from triage.services.recording import results_keep
 
@@ -42,7 +42,7 @@ _RENEW_S = 2.0
 _STALE_AFTER = timedelta(minutes=1)
 _KEPT_FOR = timedelta(days=30)
 #: routes that one worker serves at once, not counting those that wait for a slow receiver; and in all
-MAX_FAST_LANES, MAX_LANES = 16, 64
+MAX_FAST_HOLDS, MAX_HOLDS = 16, 64
 #: for how many seconds it takes new messages before others get a turn; while it waits for a slow receiver, for longer
 SLICE_S, LIMIT_S = 3.0, 30.0
 #: a route with many messages is held for so long, or for so many messages, before others get a turn
@@ -65,15 +65,15 @@ def routes_send() -> None:
     """
     results: queue.SimpleQueue[Result] = queue.SimpleQueue()
     try:
-        with ThreadPoolExecutor(MAX_LANES, thread_name_prefix="route") as pool:
-            _lanes_serve(pool, results)
+        with ThreadPoolExecutor(MAX_HOLDS, thread_name_prefix="route") as pool:
+            _holds_serve(pool, results)
     except BaseException:
         if last_results := _collect_results(results):  # what was sent must not be sent again
             results_keep(last_results)
         raise
 
 
-def _lanes_serve(pool: ThreadPoolExecutor, results: queue.SimpleQueue[Result]) -> None:
+def _holds_serve(pool: ThreadPoolExecutor, results: queue.SimpleQueue[Result]) -> None:
     service = _Service(pool, results)
     while True:
         is_open = service.is_open()
@@ -81,7 +81,7 @@ def _lanes_serve(pool: ThreadPoolExecutor, results: queue.SimpleQueue[Result]) -
             service.take_routes()
         if not is_open:
             service.wake_another()  # before it waits for the last answers
-        if not service.lanes:
+        if not service.holds:
             return
         service.record_results()
         service.renew_claims()
@@ -95,7 +95,7 @@ class _Service:
 
     pool: ThreadPoolExecutor
     results: queue.SimpleQueue[Result]
-    lanes: dict[str, Lane] = field(default_factory=dict)
+    holds: dict[str, Hold] = field(default_factory=dict)
     began: float = field(default_factory=clock.monotonic)
     renewed_at: float = field(default_factory=clock.monotonic)
     look_at: float = 0.0
@@ -110,20 +110,20 @@ class _Service:
 
     def _slow_count(self) -> int:
         slow_before = clock.monotonic() - _SLOW_S
-        return sum(lane.began < slow_before for lane in self.lanes.values())
+        return sum(hold.began < slow_before for hold in self.holds.values())
 
     def is_time_to_look(self) -> bool:
-        return not self.lanes or clock.monotonic() >= self.look_at
+        return not self.holds or clock.monotonic() >= self.look_at
 
     def take_routes(self) -> None:
         """Claim due routes and send on them; look again soon if there were any, else later and later."""
         self.pause_s = min(2 * self.pause_s, _POLL_MAX_S)
-        with _outage_survived(self.lanes):
+        with _outage_survived(self.holds):
             self._free_claims()
-            most = min(MAX_FAST_LANES + self._slow_count(), MAX_LANES)
-            for lane in _claim_routes(most - len(self.lanes), held=self.lanes.values()):
-                self.lanes[lane.claim] = lane
-                self.pool.submit(lane_send, lane, self.results.put)
+            most = min(MAX_FAST_HOLDS + self._slow_count(), MAX_HOLDS)
+            for hold in _claim_routes(most - len(self.holds), held=self.holds.values()):
+                self.holds[hold.claim] = hold
+                self.pool.submit(hold_send, hold, self.results.put)
                 self.pause_s = _POLL_S
         self.look_at = clock.monotonic() + self.pause_s
 
@@ -138,7 +138,7 @@ class _Service:
         if self.is_woken:
             return
         self.is_woken = True
-        with _outage_survived(self.lanes):
+        with _outage_survived(self.holds):
             if is_due():
                 routes_wake()
 
@@ -150,27 +150,27 @@ class _Service:
         results_keep(new_results)
         for result in new_results:
             if result.delivery is None:
-                del self.lanes[result.lane.claim]
+                del self.holds[result.hold.claim]
                 self.look_at = 0.0
 
     def renew_claims(self) -> None:
         """Hold the routes for longer, from time to time."""
         if clock.monotonic() - self.renewed_at <= _RENEW_S:
             return
-        with _outage_survived(self.lanes):
-            _renew(self.lanes)
+        with _outage_survived(self.holds):
+            _renew(self.holds)
         self.renewed_at = clock.monotonic()
 
 
 @contextmanager
-def _outage_survived(lanes: Collection[str]) -> Iterator[None]:
+def _outage_survived(holds: Collection[str]) -> Iterator[None]:
     """While messages are under way, an error of the database ends nothing: their results are still to be recorded."""
     try:
         yield
     except DATABASE_ERRORS as error:
-        if not lanes:
+        if not holds:
             raise
-        log.warning("the database refuses while %d routes are served: %s", len(lanes), str(error).strip())
+        log.warning("the database refuses while %d routes are served: %s", len(holds), str(error).strip())
         connection.close_if_unusable_or_obsolete()
 
 
@@ -229,13 +229,13 @@ def _due_routes(now: datetime) -> QuerySet[Route]:
     return Route.objects.filter(is_free).filter((is_open & Q(in_order)) | Q(other))
 
 
-def _claim_routes(max_routes: int, *, held: Iterable[Lane]) -> Iterator[Lane]:
+def _claim_routes(max_routes: int, *, held: Iterable[Hold]) -> Iterator[Hold]:
     """Claim up to ``max_routes`` routes with due messages, and load their next messages. Leaves out routes ``held``
     here, even if their claims have ended."""
     if max_routes <= 0:
         return
     now = timezone.now()
-    due = _due_routes(now).exclude(pk__in=[lane.route.pk for lane in held]).order_by(_LONGEST_UNSERVED, "pk")
+    due = _due_routes(now).exclude(pk__in=[hold.route.pk for hold in held]).order_by(_LONGEST_UNSERVED, "pk")
     for route in due.select_related("owner", "team")[:max_routes]:
         is_same = Q(claimed_until=route.claimed_until) if route.claimed_until else Q(claimed_until=None)
         claim = f"{processes.process_name()}/{uuid.uuid4().hex}"
@@ -249,7 +249,7 @@ def _claim_routes(max_routes: int, *, held: Iterable[Lane]) -> Iterator[Lane]:
                 Route.objects.filter(pk=route.pk).update(claimed_until=now, holder="")
         if deliveries:
             until = clock.monotonic() + HOLD_S
-            yield Lane(
+            yield Hold(
                 route, claim, deliveries, _stop_reasons(route, deliveries), _stored_references(route, deliveries), until
             )
 

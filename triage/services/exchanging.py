@@ -1,7 +1,8 @@
 """Sends the messages of one route in order, in a thread, without the database.
 
-A lane is a route that this worker holds, with the messages to send on it. The thread writes each message only after the
-answer to the one before, because what a destination made of an incident is in that answer.
+A hold is a route that this worker has claimed, with the messages to send on it. The thread writes
+each message only after the answer to the one before, because what a destination made of an incident
+is in that answer.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Lane:
-    """A held route. ``claim`` proves the hold; ``reasons`` says of messages why they must not be sent any more;
-    ``references`` has what the destination made of each incident and node."""
+class Hold:
+    """A route that this worker holds. ``claim`` proves it; ``reasons`` says of messages why they
+    must not be sent any more; ``references`` has what the destination made of each incident and
+    node.
+    """
 
     route: Route
     claim: str
@@ -46,9 +49,9 @@ class Lane:
 
 
 class Result(NamedTuple):
-    """The outcome of one try; ``delivery`` None: the lane has sent its last message."""
+    """The outcome of one try; ``delivery`` None: the hold has sent its last message."""
 
-    lane: Lane
+    hold: Hold
     delivery: Delivery | None
     answer: outbound.Answer = outbound.Answer(0, "", "", 0)
     reading: Reading = Reading()
@@ -68,57 +71,57 @@ class Result(NamedTuple):
         return 200 <= self.answer.status < 300 and not self.error
 
 
-def lane_send(lane: Lane, on_result: Callable[[Result], None]) -> None:
-    """Send the lane's messages over one connection, up to the first that fails or the end of its time. Runs in a
+def hold_send(hold: Hold, on_result: Callable[[Result], None]) -> None:
+    """Send the hold's messages over one connection, up to the first that fails or the end of its time. Runs in a
     thread. ``on_result`` gets each result at once, and the end."""
     try:
         with outbound.Sender() as sender:
-            for delivery in lane.deliveries:
-                lane.began = clock.monotonic()
-                result = _try(lane, delivery, sender)
+            for delivery in hold.deliveries:
+                hold.began = clock.monotonic()
+                result = _try(hold, delivery, sender)
                 on_result(result)
                 if not result.is_delivered and not result.reason:
                     break
-                if clock.monotonic() >= lane.until:
+                if clock.monotonic() >= hold.until:
                     break
     finally:
-        on_result(Result(lane, None))
+        on_result(Result(hold, None))
 
 
-def _try(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
-    reason = lane.reasons.get(delivery.pk, "")
+def _try(hold: Hold, delivery: Delivery, sender: outbound.Sender) -> Result:
+    reason = hold.reasons.get(delivery.pk, "")
     requests: Sequence[Request | Mail] = ()
     if not reason:
         try:
-            requests = _requests(lane, delivery, timezone.now())
+            requests = _requests(hold, delivery, timezone.now())
         except SealBroken as error:  # the former key may come back: the message waits
-            return Result(lane, delivery, outbound.Answer(0, "", f"The route's secret cannot be read. {error}", 0))
+            return Result(hold, delivery, outbound.Answer(0, "", f"The route's secret cannot be read. {error}", 0))
         except Exception as error:  # an event may have unexpected content: one message is lost, not the route
             log.exception("message %s could not be written", delivery.pk)
             reason = f"The message could not be written ({type(error).__name__})."
     if not requests:
         reason = reason or "There was nothing to send."
-        return Result(lane, delivery, outbound.Answer(0, "", reason, 0), reason=reason)
+        return Result(hold, delivery, outbound.Answer(0, "", reason, 0), reason=reason)
     answers = []
     for request in requests:
         answer = sender.send(request)
         if not 200 <= answer.status < 300:
-            return Result(lane, delivery, answer)
+            return Result(hold, delivery, answer)
         answers.append(answer)
     try:
-        reading = lane.kind.read([answer.text for answer in answers])
+        reading = hold.kind.read([answer.text for answer in answers])
     except Exception as error:  # an answer may, too
         log.exception("the answer to message %s could not be read", delivery.pk)
         reading = Reading(error=f"The answer could not be read ({type(error).__name__}).")
     if delivery.about is not None and reading.reference is not None and not reading.error:
-        lane.references[delivery.about] = reading.reference
-    return Result(lane, delivery, answers[-1], reading)
+        hold.references[delivery.about] = reading.reference
+    return Result(hold, delivery, answers[-1], reading)
 
 
-def _requests(lane: Lane, delivery: Delivery, now: datetime) -> Sequence[Request | Mail]:
+def _requests(hold: Hold, delivery: Delivery, now: datetime) -> Sequence[Request | Mail]:
     message = message_of(delivery.body, key=f"msg_{delivery.pk.hex}")
-    reference = lane.references.get(delivery.about, {}) if delivery.about is not None else {}
-    return lane.kind.render(message, _address(lane.route, now=now), reference, now)
+    reference = hold.references.get(delivery.about, {}) if delivery.about is not None else {}
+    return hold.kind.render(message, _address(hold.route, now=now), reference, now)
 
 
 def _address(route: Route, *, now: Any) -> Address:

@@ -22,7 +22,7 @@ from ingest.refusals import DATABASE_ERRORS
 from triage.models import Delivery, Incident, Reference, Route
 from triage.models.route import About
 from triage.services import outbound
-from triage.services.exchanging import Lane, Result
+from triage.services.exchanging import Hold, Result
 from triage.services.outbox import PING
 
 log = logging.getLogger(__name__)
@@ -60,23 +60,23 @@ def results_keep(results: Sequence[Result]) -> None:
 
 @transaction.atomic
 def results_record(results: Sequence[Result]) -> None:
-    """Store the results of tries, and release the routes whose lanes have ended.
+    """Store the results of tries, and release the routes whose holds have ended.
 
-    Results of a lane whose route was claimed by another worker in between are dropped: that worker sends again, and
+    Results of a hold whose route was claimed by another worker in between are dropped: that worker sends again, and
     the messages are marked. Four queries for any number of messages that arrived, about four more for each that did
     not. Changes no argument before the end of the transaction, so that it may be repeated.
     """
-    claims = {result.lane.claim for result in results}
+    claims = {result.hold.claim for result in results}
     held_claims = set(lock_rows(Route.objects.filter(holder__in=claims)).values_list("holder", flat=True))
-    own_results = [result for result in results if result.lane.claim in held_claims]
-    _mark_repeated([result for result in results if result.lane.claim not in held_claims])
+    own_results = [result for result in results if result.hold.claim in held_claims]
+    _mark_repeated([result for result in results if result.hold.claim not in held_claims])
     deliveries = [result for result in own_results if result.delivery is not None]
     now = timezone.now()
     _record_delivered([result for result in deliveries if result.is_delivered], now)
     for result in deliveries:
         if not result.is_delivered:
             _record_failure(result, now)
-    if ended := [result.lane.claim for result in own_results if result.delivery is None]:
+    if ended := [result.hold.claim for result in own_results if result.delivery is None]:
         # the longest unserved is next
         Route.objects.filter(holder__in=ended).update(claimed_until=now, holder="")
 
@@ -101,23 +101,23 @@ def _record_delivered(results: Collection[Result], now: datetime) -> None:
     waiting.update(state=Delivery.State.DELIVERED, delivered_at=now, due_at=None, tries=F("tries") + 1)
     Delivery.objects.bulk_update(rows, ["attempts"])
     _store_references(results, now)
-    for lane in {id(result.lane): result.lane for result in results}.values():
-        _reset_failures(lane, [result for result in results if result.lane is lane])
+    for hold in {id(result.hold): result.hold for result in results}.values():
+        _reset_failures(hold, [result for result in results if result.hold is hold])
 
 
-def _reset_failures(lane: Lane, results: Collection[Result]) -> None:
+def _reset_failures(hold: Hold, results: Collection[Result]) -> None:
     """The receiver works: nothing holds the route up, and failures before do not count."""
     changes: dict[str, Any] = {}
-    if lane.route.resume_at and any(result.delivery and result.delivery.is_in_order for result in results):
+    if hold.route.resume_at and any(result.delivery and result.delivery.is_in_order for result in results):
         changes["resume_at"] = None
-    if lane.route.given_up and any(result.delivery and result.delivery.event != PING for result in results):
+    if hold.route.given_up and any(result.delivery and result.delivery.event != PING for result in results):
         changes["given_up"] = 0
     if changes:
-        _route_change(lane.route, **changes)
+        _route_change(hold.route, **changes)
 
 
 def _route_change(route: Route, **values: Any) -> None:
-    """Set columns of the route's row, and of the lane's copy when they are stored."""
+    """Set columns of the route's row, and of the hold's copy when they are stored."""
     Route.objects.filter(pk=route.pk).update(**values)
     transaction.on_commit(lambda: _attributes_set(route, values))
 
@@ -154,7 +154,7 @@ def _store_references(results: Collection[Result], now: datetime) -> None:
 
 def _record_failure(result: Result, now: datetime) -> None:
     """It is tried again later, or given up."""
-    delivery, lane, answer = result.delivery, result.lane, result.answer
+    delivery, hold, answer = result.delivery, result.hold, result.answer
     if delivery is None:
         return
     tries = delivery.tries + 1
@@ -172,10 +172,10 @@ def _record_failure(result: Result, now: datetime) -> None:
     if not updated:
         return
     resume_at = due_at if is_in_order else None
-    if delivery.is_in_order and resume_at != lane.route.resume_at:
-        _route_change(lane.route, resume_at=resume_at)
+    if delivery.is_in_order and resume_at != hold.route.resume_at:
+        _route_change(hold.route, resume_at=resume_at)
     if is_over and not result.reason and delivery.event != PING:
-        _count_given_up(lane.route, answer, result.error)
+        _count_given_up(hold.route, answer, result.error)
 
 
 def _attempts(result: Result, delivery: Delivery, now: datetime) -> list[dict[str, Any]]:

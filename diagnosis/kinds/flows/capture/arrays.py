@@ -41,17 +41,17 @@ def members_of(label: Ints, chosen: Ints | Ints32) -> list[Ints]:
 
 
 class Load:
-    """The load of many keys: the sum over their lanes, for any interval in O(log n).
+    """The load of many keys: the sum over their ways, for any interval in O(log n).
 
-    A lane is busy in the union of its records. All keys share one axis (key k begins at k·span), so that one sorted
+    A way is busy in the union of its records. All keys share one axis (key k begins at k·span), so that one sorted
     array of slope changes is enough.
     """
 
-    def __init__(self, key: Ints, lane: Ints, start: Floats, end: Floats, span: float) -> None:
+    def __init__(self, key: Ints, way: Ints, start: Floats, end: Floats, span: float) -> None:
         self._span = span * 1.01 + 1.0
-        order = np.lexsort((start, lane))
-        key, lane, start, end = key[order], lane[order], start[order], end[order]
-        far = lane * self._span
+        order = np.lexsort((start, way))
+        key, way, start, end = key[order], way[order], start[order], end[order]
+        far = way * self._span
         until = np.maximum.accumulate(far + end)
         fresh = np.ones(len(start), dtype=bool)
         fresh[1:] = (far + start)[1:] > until[:-1]
@@ -73,7 +73,7 @@ class Load:
         return np.asarray(np.where(i >= 0, self._area[known] + self._slope[known] * (x - self._moment[known]), 0.0))
 
     def during(self, key: Ints, start: Floats, end: Floats) -> Floats:
-        """The mean number of busy lanes of the key in [start, end]."""
+        """The mean number of busy ways of the key in [start, end]."""
         if not len(self._moment):
             return np.zeros(len(start))
         base = key * self._span

@@ -263,9 +263,9 @@ def _timing(flows: Flows, pair: Ints32, pairs: int, count: int, resolution: floa
     end = flows.end + slack
     span = float(end.max()) if len(flows) else 0.0
     src, dst = flows.src.astype(np.int64), flows.dst.astype(np.int64)
-    lane = src * count + dst
-    _, lanes = np.unique(np.concatenate([lane, dst * count + src]), return_inverse=True)
-    forth, back = lanes[: len(lane)], lanes[len(lane) :]
+    way = src * count + dst
+    _, ways = np.unique(np.concatenate([way, dst * count + src]), return_inverse=True)
+    forth, back = ways[: len(way)], ways[len(way) :]
     returned = Load(forth, forth, flows.start, end, span).during(back, flows.start, end)
     sent = Load(src, forth, flows.start, end, span).during(dst, flows.start, end)
     order = np.lexsort((flows.start, flows.src))
