@@ -26,8 +26,8 @@ _OVER: Final = (
     "time that evidence of this size may take."
 )
 _LEFT_OUT: Final = (
-    "One stage of the diagnosis was left out ({stage}): it ended the process that did it, or took too long. Please "
-    "report this evidence."
+    "One stage of the diagnosis was left out ({stage}): its process crashed, or took too long. Please report "
+    "this evidence."
 )
 
 

@@ -132,7 +132,7 @@ def runs_cancel(request: HttpRequest, slug: str) -> HttpResponse:
     if services.runs_cancel(job=job, user=request.user):
         messages.success(request, "The work was cancelled. It can be started again below.")
     else:
-        messages.info(request, "Nothing was being done any more: there was nothing to cancel.")
+        messages.info(request, "No work was left to cancel.")
     return redirect(f"/jobs/{slug}/")
 
 

@@ -130,8 +130,8 @@ def check_path(path: str) -> str:
 
 def digest_mismatch(path: str, got: str, expected: str) -> str:
     return (
-        f"{path}: the bytes that arrived have SHA-256 {got[:12]}…, announced was {expected[:12].lower()}…: the file "
-        "changed while it was sent, or was damaged in transit. Send it again."
+        f"{path}: the bytes that arrived have SHA-256 {got[:12]}…, but {expected[:12].lower()}… was announced: the "
+        "file changed while it was sent, or was damaged in transit. Send it again."
     )
 
 

@@ -121,7 +121,7 @@ def test_evidence_that_accuses_somebody_is_not_said_to_add_nothing(accused, is_s
     fault = [{"kind": "rank", "name": "6", "p": 0.9, "from": ["stacks"]}] if accused else []
     answer = answer_of({"conclusion": {"condition": "hung", "sentence": "It hung.", "fault": fault}}, "stacks")
     page = render_to_string("triage/job/_answer.html", {"answer": answer, "source": "stacks"})
-    assert ("show nothing that adds" in page) == is_silent
+    assert ("add nothing to this" in page) == is_silent
     assert ("rank 6" in page) == accused
 
 

@@ -90,7 +90,7 @@ def test_pages_say_that_nothing_changed(client: Any, eve: Any, chat: Route) -> N
     client.force_login(eve)
     form = {"suspect": "gpu-7", "claim": "category"}
     pages = [client.post(f"/incidents/{incident.pk}/decide/", form, follow=True) for _ in range(3)]
-    said = ["You decided so before" in page_text(page) for page in pages]
+    said = ["You decided this already" in page_text(page) for page in pages]
     assert said == [False, True, True]
     assert written() == (2, 2, 2), "the category and the suspect"
 
@@ -101,8 +101,8 @@ def test_of_many_incidents_those_judged_so_before_stay_as_they_are(client: Any, 
     client.force_login(eve)
     form = {"act": "confirm", "id": [first.pk, second.pk], "expected": "2"}
     pages = [page_text(client.post("/incidents/bulk/", form, follow=True)) for _ in range(2)]
-    assert "1 of 2 incidents. You had judged the other 1 so before." in pages[0]
-    assert "You judged 2 incidents so before: nothing changed." in pages[1]
+    assert "1 of 2 incidents. You had already judged the other 1 in this way." in pages[0]
+    assert "You had already judged 2 incidents in this way: nothing changed." in pages[1]
     assert written() == (2, 2, 2)
 
 

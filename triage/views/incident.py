@@ -168,7 +168,7 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
         what = f"suspect {subject}" if claim == Decision.Claim.SUSPECT else f"the {claim}"
         what += f" and suspect {suspect}" if suspect else ""
         if decision.is_repeat:
-            say(request, f"You decided so before: {what} of #{number} stays as it is.")
+            say(request, f"You decided this already: {what} of #{number} stays as it is.")
         else:
             left = _left_words(request.user) if claim != Decision.Claim.SUSPECT else ""
             say(request, f"{_DECISION_VERBS[decision.word]} {what} of #{number}.{left}", undo=request_id)

@@ -206,12 +206,12 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
         undo, count = incidents_decide(
             incidents=found, word=act, by=request.user, reason=request.POST.get("reason", "")
         )
-        rest = f" You had judged the other {len(found) - count} so before." if 0 < count < len(found) else ""
+        rest = f" You had already judged the other {len(found) - count} in this way." if 0 < count < len(found) else ""
         done = f"{count} of {many}" if rest else many
         if count:
             say(request, f"{_DONE_WORDS[act]} {done}.{rest}", undo=undo)
         else:
-            say(request, f"You judged {many} so before: nothing changed.")
+            say(request, f"You had already judged {many} in this way: nothing changed.")
     elif act == "assign":
         person: Any
         name = request.POST.get("assignee", "")

@@ -32,8 +32,8 @@ MIN_COUNTED_LINES = 1 << 17
 #: Ranges whose messages and counts are joined at a time.
 _RANGES_AT_A_TIME = 32
 _MERGED_MESSAGES = (
-    "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
-    "were kept longest. All lines can be read."
+    "The log has very many different messages, so further ones were counted by their first words only. Warnings, "
+    "errors and codes were kept longest. All lines can be read."
 )
 _MANY_LINES = "The log has far more lines than text, most of them empty: only the first {count:,} lines were read."
 _LONG_LINES = (

@@ -109,7 +109,7 @@ def _find_silence(state: HangState, job: JobState, now: float) -> Alarm | None:
     if usual_s is None or job.last_line_at is None or line_silence_s(job, now) <= usual_s:
         return None
     where = _after_iteration(job, "")
-    text = f"No line any more in the pause{where}; earlier ones were never silent for so long."
+    text = f"No line has come for long in the pause{where}; earlier pauses were never silent for so long."
     return Alarm(id, text, job.last_line_at, category)
 
 

@@ -79,7 +79,7 @@ def find_alarm(state: SilentState, job: JobState, now: float) -> Alarm | None:
     if writing < len(others) / 2:
         return None
     names = _names(sorted(silent_nodes))
-    text = f"Nothing from {names} any more; {writing:,} of {len(known):,} nodes continue."
+    text = f"{names} stopped writing; {writing:,} of {len(known):,} nodes continue."
     return Alarm(id, text, since, category)
 
 

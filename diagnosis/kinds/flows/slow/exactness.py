@@ -55,8 +55,8 @@ def drop_unclear(found: list[SlowReport], usual: float, exact_s: float) -> list[
 
 
 def why_unclear(steps: Steps, usual: float, exact_s: float) -> str:
-    """A sentence on why the records of a job cannot tell that nobody in it is slow; empty if they can."""
-    said = "These flows cannot tell that nobody was slow"
+    """A sentence on why the records of a job cannot show whether somebody in it is slow; empty if they can."""
+    said = "These flows cannot show whether somebody was slow"
     if len(steps) < THRESHOLDS.steps:
         return f"{said}: {len(steps)} steps are too few to compare."
     if THRESHOLDS.stamps * exact_s > THRESHOLDS.told * usual:

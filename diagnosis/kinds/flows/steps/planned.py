@@ -44,8 +44,8 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
     start[planned] += beyond[planned]
     shown = ", ".join(str(k + 1) for k in planned[:MAX_SHOWN]) + (", …" if len(planned) > MAX_SHOWN else "")
     sentence = (
-        f"Nobody sent for {duration(float(np.median(beyond[planned])))} before each of {len(planned)} steps at even "
-        f"distances ({shown}): an evaluation or a checkpoint, no part of these steps."
+        f"Nothing was sent for {duration(float(np.median(beyond[planned])))} before each of {len(planned)} steps at "
+        f"even distances ({shown}). An evaluation or a checkpoint is likely, which is no part of these steps."
     )
     return replace(steps, start=start, planned=tuple(planned.tolist())), sentence
 

@@ -143,7 +143,7 @@ def _drop_unclear(job: JobAnalysis, fabric: list[SlowReport], capture: Capture) 
     kept = drop_unclear(found, usual, job.exact_s)
     if len(kept) < len(found):
         capture.notes.append(
-            f"Times are exact to {duration(job.exact_s)}. Somebody seemed slow by less, and the flows cannot say who."
+            f"Times are exact to {duration(job.exact_s)}. Shorter delays were seen; whose, flows cannot show."
         )
         job.slow = [slow for slow in kept if slow.kind != "slow_switch"]
         job.moving = job.moving if job.moving is not None and job.moving.slow in kept else None
@@ -187,9 +187,7 @@ def _planned_pause(steps: Steps, k: int) -> SlowReport:
     """A planned pause before a step: it is told, and is no slowness of the job."""
     t0, t1 = float(steps.end[k - 1] if k else steps.start[k]), float(steps.end[k])
     begun = float(steps.start[k]) - t0
-    reason = (
-        f"Nobody sent for {duration(begun)} before step {k + 1}, as before others at even distances: a planned pause."
-    )
+    reason = f"Nothing was sent for {duration(begun)} before step {k + 1}. Its pauses are evenly spaced: a planned one."
     factor = (t1 - t0) / max(1e-9, float(steps.seconds[k]))
     return SlowReport(
         "slow_step", t0, t1, reason, factor=factor, confidence=THRESHOLDS.step_confidence, step=k, measure=PLANNED

@@ -84,7 +84,7 @@ def _of_the_program(case: Case, cause: Category) -> Place | None:
         return None
     if case.roots.nodes or case.nodes_of(case.roots.members):
         return None
-    return Place((), "no faulty node: an error of the programme, and its lines name no node")
+    return Place((), "no faulty node: an error of the program, and its lines name no node")
 
 
 def _named_lost(case: Case, cause: Category) -> Place | None:

@@ -97,5 +97,5 @@ def _times(first_at: int, last_at: int) -> str:
     end = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
     if first == last:
         return f"{first:%Y-%m-%d %H:%M:%S} UTC"
-    doubt = ", so far apart that some may be no times of writing" if last - first > _LONG else ""
+    doubt = ", so far apart that some may not say when their line was written" if last - first > _LONG else ""
     return f"{first:%Y-%m-%d %H:%M:%S} to {end} UTC{doubt}"

@@ -40,8 +40,8 @@ _IN_PART: Final = (
     "Leave out the files that are no logs."
 )
 _CUT: Final = (
-    "The logs hold more different messages than can be compared. Of those with a code, a warning or an error "
-    "{most:,} were, and as many of the others: those with most lines. Leave out the files that are no logs."
+    "The logs hold more different messages than can be compared. Compared are the {most:,} most frequent "
+    "with a code, a warning or an error, and as many others. Leave out the files that are no logs."
 )
 
 
@@ -51,7 +51,7 @@ def observed_facts(case: Case, when: Moment, where: Place, roots: Sequence[LogEv
     out += _last_progress(case)
     if when.silence_s is not None and when.silence_s > 1:
         usual = f"; progress lines come every {case.pace.usual_s:.1f} s" if case.pace.usual_s else ""
-        out.append(f"From the last progress to the first sign of the end passed {when.silence_s:,.0f} s{usual}.")
+        out.append(f"Between the last progress and the first sign of the end lie {when.silence_s:,.0f} s{usual}.")
     out += _slowdown(case)
     suspects = [node for node in where.nodes if node.is_suspect]
     for node in suspects[: LIMITS.shown]:

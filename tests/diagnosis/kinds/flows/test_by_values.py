@@ -45,7 +45,7 @@ def test_columns_are_told_by_their_values(
     assert (first["start"], first["end"] - first["start"]) == (1_790_000_000_250_000_000, 125_000_000)
     assert (first["src"], first["dst"], first["bytes"], first["packets"]) == (*ENDS[:2], 2_048_000, 500)
     assert (first["src_port"], first["dst_port"]) == (51000, 4791)
-    (note,) = [note for note in part.notes if "taken by their values" in note]
+    (note,) = [note for note in part.notes if "recognised by their values" in note]
     assert f"{header.split(separator, maxsplit=1)[0]} as start" in note
 
 

@@ -32,7 +32,7 @@ def job(pauses: dict[int, float], *, is_late: bool = False) -> tuple[Steps, JobF
 def test_pauses_of_an_evaluation_every_fifteen_steps_are_no_part_of_a_step() -> None:
     steps, flows = job({15: 1.6, 30: 1.7, 45: 1.6})
     cleared, said = without_planned(steps, flows)
-    assert said.startswith("Nobody sent for 1.60 s before each of 3 steps at even distances (16, 31, 46)")
+    assert said.startswith("Nothing was sent for 1.60 s before each of 3 steps at even distances (16, 31, 46)")
     assert cleared.planned == (15, 30, 45)
     assert cleared.seconds == pytest.approx(np.ones(STEPS))
     assert cleared.end == pytest.approx(steps.end)

@@ -163,7 +163,7 @@ def test_a_sure_error_of_the_program_whose_lines_name_no_node_is_of_none(
     cause: str, changes: dict[str, Any], is_programs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = Given(cause, **changes).place(monkeypatch).answer
-    assert answer.startswith("no faulty node: an error of the programme") == is_programs
+    assert answer.startswith("no faulty node: an error of the program") == is_programs
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_an_evaluation_that_is_silent_for_longer_than_any_before_is_a_hang(job: 
     evaluates(job, 100, 10)
     assert job.waits(35).kinds == []
     assert job.waits(10).kinds == ["hang"], "it may take 500 s more, but not without a line"
-    assert job.text.startswith("No line any more in the pause after iteration 244")
+    assert job.text.startswith("No line has come for long in the pause after iteration 244")
     assert job.says().kinds == []
 
 

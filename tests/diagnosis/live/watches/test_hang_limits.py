@@ -231,6 +231,6 @@ def test_a_pause_without_a_line_for_longer_than_those_like_it_hangs_though_it_ma
     job = running(450, last_line_at=1_100.0)
     assert hangs(job, 1_144.0, state) is None
     assert hangs(job, 1_144.5, state) == (
-        "No line any more in the pause after iteration 450; earlier ones were never silent for so long."
+        "No line has come for long in the pause after iteration 450; earlier pauses were never silent for so long."
     )
     assert hangs(running(450), 1_400.0, recurring(seconds=500.0)) is None, "no line was ever seen"

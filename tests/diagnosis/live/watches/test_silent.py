@@ -11,7 +11,7 @@ def test_a_node_that_writes_nothing_while_the_others_train_is_named(job: Any) ->
     job.trains(60, writers=NODES).trains(6, writers=NODES[:-1])
     assert job.kinds == []
     assert job.trains(6, writers=NODES[:-1]).kinds == ["silent"]
-    assert job.text == "Nothing from node-5 any more; 5 of 6 nodes continue."
+    assert job.text == "node-5 stopped writing; 5 of 6 nodes continue."
     assert job.trains(1, writers=NODES).kinds == []
 
 

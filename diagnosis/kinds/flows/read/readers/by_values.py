@@ -92,7 +92,7 @@ def take_by_values(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Taken
         return None
     ours_of = {name: ours for ours, name in found.items()}
     said = ", ".join(f"{name} as {_SPOKEN[ours]}" for ours, name in found.items())
-    note = f"Names of columns that are not known were taken by their values: {said}."
+    note = f"Columns with unknown names were recognised by their values: {said}."
     return Taken(tuple(ours_of.get(name, name) for name in names), note)
 
 
