@@ -58,6 +58,7 @@ RULES: dict[str, Rule] = {
     "GET /incidents/<number>.md": Rule(TEAM),
     "GET /incidents/<number>.png": Rule(TEAM, is_bare=True),
     "GET /incidents/<number>/": Rule(TEAM),
+    "GET /incidents/<number>/news/": Rule(TEAM),
     "GET /incidents/<number>/assignees/": Rule(TEAM, "review"),
     "GET /incidents/<number>/grouping/": Rule(TEAM),
     "GET /incidents/<number>/next/": Rule(TEAM),

@@ -75,6 +75,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "kept": f"?{urlencode(within)}" if within else "",
         "is_asleep": found.snoozed_until is not None and found.snoozed_until > timezone.now(),
     }
+    context["shown_at"] = timezone.now().timestamp()
     context["has_summaries"] = summarising.is_on()
     return render(request, "triage/incident.html", context)
 
