@@ -1,13 +1,17 @@
-"""Phase 4, what is slow in the whole capture: rings and pairs whose transfers take longer than those of their peers.
+"""Phase 4, what is slow in the whole capture: the port, leaf or path whose transfers are slower than its peers'.
 
-There is no time before to compare with, so peers are units that move the same size between places as far apart: in one
-machine, below one leaf, or across leaves. A pair counts only where both directions are slow: who waits for a busy stage
-holds up what is sent to it, and not what it sends. O(units · sizes).
+There is no time before to compare with, so peers are transfers of one kind and about one size between places as far
+apart: in one machine, below one leaf, or across leaves. A pair is as slow as its faster direction: who waits for a busy
+stage holds up what is sent to it, and not what it sends. The hops of a ring move at the pace of its slowest, so a ring
+is one unit, unless some of its hops are slower than its others. O(ways).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -15,34 +19,90 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture
+from diagnosis.kinds.flows.jobs.pairs import DP
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.slow.delays import leaves_of
 from diagnosis.kinds.flows.slow.slow_reasons import explain
 from diagnosis.kinds.flows.slow.slowness import Episode, SlowReport
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
-from diagnosis.stats import is_minority
 
 THRESHOLDS: Final = thresholds.of("lasting_slow")
 
 
+@dataclass(frozen=True, slots=True)
+class LastingSlowness:
+    """``found``: what explains the transfers of one job that are slow in the whole capture, with whether it is a
+    switch's; nothing unless one address, one switch, or the path between two leaves or machines does. ``slow``: the
+    machines of each slow transfer that is explained. ``far``: those of transfers that are slow whatever the distance.
+    """
+
+    found: list[tuple[bool, SlowReport]]
+    slow: list[frozenset[str]]
+    far: list[frozenset[str]]
+
+    def explains(self, late: SlowReport, steps: Steps, capture: Capture) -> bool:
+        """Whether members were late in the whole capture because they waited for slow transfers: those that are named,
+        or those that nobody else has.
+        """
+        lasted = float(steps.end[-1]) - float(steps.start[0])
+        if late.measure != "late" or late.t1 - late.t0 < THRESHOLDS.whole * lasted:
+            return False
+        own = _machines(late.culprits, capture)
+        named = set(chain.from_iterable(slow.nodes for _, slow in self.found))
+        if own <= named:
+            return False
+        waited = any(not own.isdisjoint(unit) for unit in self.slow)
+        has_alone = bool(self.far) and all(not own.isdisjoint(unit) for unit in self.far)
+        return waited or has_alone
+
+
+def _machines(members: Iterable[int], capture: Capture) -> frozenset[str]:
+    return frozenset(capture.machine(member) for member in members)
+
+
 def find_lasting_slowness(
     transfers: Transfers, steps: Steps, layout: Layout, usual: float, capture: Capture
-) -> list[tuple[bool, SlowReport]]:
-    """What explains the units of one job that are slow in the whole capture, with whether it is a switch's; nothing
-    unless one address, one switch or the path between two leaves does.
-    """
-    if transfers.usual.is_empty():
-        return []
+) -> LastingSlowness:
+    """What is slow in one job from the first step to the last."""
+    nothing = LastingSlowness([], [], [])
+    if transfers.ways.is_empty():
+        return nothing
     leaf = leaves_of(frozenset[int]().union(*transfers.units), capture)
-    heights = _heights(transfers, leaf, len(steps), usual, capture)
-    episode = _episode(heights, steps)
+    ways = _with_distance(transfers.ways, leaf, capture)
+    lasted = usual * len(steps)
+    anywhere = _pairs(ways.with_columns(distance=pl.lit("")), lasted, capture)
+    are_far = anywhere.filter(pl.col("height") > _limit(anywhere))
+    far = [_machines(unit, capture) for unit in _members(are_far)]
+    pairs = _pairs(ways, lasted, capture)
+    if pairs.is_empty():
+        return nothing
+    limit = _limit(pairs)
+    units = _with_whole_rings(pairs, limit)
+    members = _members(units)
+    crossed = []
+    for unit, paths in zip(members, units["paths"].to_list(), strict=True):
+        known = frozenset[str]().union(*(capture.paths[at] for at in paths if at >= 0))
+        crossed.append(known or _leaves_crossed(unit, leaf))
+    episode = _episode(units, limit, steps, lasted)
     if episode is None:
-        return []
-    crossed = [_leaves_crossed(unit, leaf) for unit in transfers.units]
-    known = [own or others for own, others in zip(transfers.switches, crossed, strict=True)]
-    found = explain([episode], [replace(transfers, switches=known)], [layout], capture)
-    return [(owner is None, slow) for owner, slow in found if _is_one_place(slow)]
+        return replace(nothing, far=far)
+    table = replace(transfers, cells=transfers.cells.clear(), units=members, switches=crossed)
+    told = explain([episode], [table], [layout], capture)
+    found = [(owner is None, slow) for owner, slow in told if _is_one_place(slow)]
+    slow = [_machines(members[unit], capture) for unit in episode.slow_units] if found else []
+    return LastingSlowness(found, slow, far)
+
+
+def _members(units: pl.DataFrame) -> list[frozenset[int]]:
+    return [frozenset(map(int, row)) for row in units["members"].to_list()]
+
+
+def _limit(units: pl.DataFrame) -> float:
+    """The height beyond which a unit is slow: beyond how much units differ anyway."""
+    height = units["height"].to_numpy()
+    noise = float(np.median(np.abs(height - np.median(height)))) if len(height) else 0.0
+    return max(math.log(THRESHOLDS.factor), float(THRESHOLDS.deviations) * noise)
 
 
 def _is_one_place(slow: SlowReport) -> bool:
@@ -55,52 +115,78 @@ def _leaves_crossed(unit: frozenset[int], leaf: dict[int, str]) -> frozenset[str
     return leaves if len(leaves) > 1 else frozenset()
 
 
-def _distance(unit: frozenset[int], leaf: dict[int, str], capture: Capture) -> str:
-    """How far apart the members of a unit are."""
-    if len(capture.nodes_of(unit)) == 1 and all(member in capture.places for member in unit):
+def _distance(one: int, other: int, leaf: dict[int, str], capture: Capture) -> str:
+    """How far apart two members are."""
+    places = [capture.places.get(member) for member in (one, other)]
+    if None not in places and len(capture.nodes_of({one, other})) == 1:
         return "machine"
-    leaves = {leaf.get(member, "") for member in unit}
+    leaves = {leaf.get(one, ""), leaf.get(other, "")}
     if "" in leaves:
         return ""
     return "leaf" if len(leaves) == 1 else "leaves"
 
 
-def _heights(
-    transfers: Transfers, leaf: dict[int, str], steps: int, usual: float, capture: Capture
-) -> dict[int, float]:
-    """The logarithm of how many times as long as its peers each unit needs: the least of its directions and large
-    sizes. 0 where that costs the job nothing; units without peers are left out.
+def _with_distance(ways: pl.DataFrame, leaf: dict[int, str], capture: Capture) -> pl.DataFrame:
+    """The ways with the two ends of each, a < b, and how far these are apart."""
+    ways = ways.with_columns(a=pl.min_horizontal("src", "dst"), b=pl.max_horizontal("src", "dst"))
+    ends = ways.select("a", "b").unique().sort("a", "b")
+    apart = [_distance(one, other, leaf, capture) for one, other in ends.iter_rows()]
+    return ways.join(ends.with_columns(distance=pl.Series(apart, dtype=pl.String)), on=["a", "b"])
+
+
+def _pairs(ways: pl.DataFrame, lasted: float, capture: Capture) -> pl.DataFrame:
+    """Of each pair on each path the ``height``: the logarithm of how many times as long as its peers its transfers
+    need, in its faster direction; 0 where that costs the job nothing. Pairs without peers are left out.
     """
-    distance = pl.Series("distance", [_distance(unit, leaf, capture) for unit in transfers.units], pl.String)
-    rows = transfers.usual.with_columns(distance=distance.gather(transfers.usual["unit"]), is_ring=pl.col("src") < 0)
-    is_large = pl.col("size") >= THRESHOLDS.large * pl.col("size").max().over("unit")
-    rows = rows.filter(is_large & (pl.col("records") >= THRESHOLDS.records))
-    peers = ("distance", "is_ring", "size")
-    rows = rows.with_columns(
-        level=pl.col("seconds").quantile(THRESHOLDS.faster).over(peers),
-        peers=pl.col("unit").n_unique().over(peers),
-        directions=pl.col("src").n_unique().over("unit"),
+    volume = (pl.col("records") * pl.lit(2.0).pow(pl.col("octave"))).sum().over("a", "b", "octave")
+    main = pl.col("octave").sort_by(volume, "octave").last().over("a", "b")
+    is_main = (pl.col("octave") - main).abs() <= THRESHOLDS.octaves
+    ways = ways.filter(is_main & (pl.col("records") >= THRESHOLDS.records))
+    peers = ("kind", "distance", "octave")
+    ways = ways.with_columns(
+        level=pl.col("fast").quantile(1.0 - THRESHOLDS.faster).over(peers),
+        pairs=pl.struct("a", "b").n_unique().over(peers),
+        directions=pl.col("src").n_unique().over("a", "b"),
     )
-    are_exact = pl.col("level") >= THRESHOLDS.stamps * capture.resolution_s
-    are_whole = pl.col("is_ring") | (pl.col("directions") == 2)
-    rows = rows.filter(are_exact & are_whole & (pl.col("peers") >= THRESHOLDS.peers))
-    lost = (pl.col("seconds") - pl.col("level")) * pl.col("records")
-    units = rows.group_by("unit").agg(height=(pl.col("seconds") / pl.col("level")).log().min(), lost=lost.sum())
-    is_felt = pl.col("lost") >= THRESHOLDS.lost * usual * steps
-    units = units.with_columns(height=pl.when(is_felt | (pl.col("height") <= 0)).then("height").otherwise(0.0))
-    return dict(units.sort("unit").select("unit", "height").iter_rows())
+    slower = pl.col("level") / pl.col("fast")
+    are_exact = pl.col("seconds") >= THRESHOLDS.stamps * capture.resolution_s * slower
+    are_whole = (pl.col("kind") == DP) | (pl.col("directions") == 2)
+    ways = ways.filter(are_exact & are_whole & (pl.col("pairs") >= THRESHOLDS.peers))
+    lost = pl.col("seconds") * (1.0 - 1.0 / slower) * pl.col("records")
+    own = ways.group_by("unit", "kind", "a", "b", "path", "distance")
+    pairs = own.agg(height=slower.log().min(), lost=lost.sum())
+    is_felt = pl.col("lost") >= THRESHOLDS.lost * lasted
+    height = pl.when(is_felt).then(pl.col("height").clip(lower_bound=0.0)).otherwise(0.0)
+    members, alike = pl.concat_list("a", "b"), pl.format("{} {}", "kind", "distance")
+    return pairs.with_columns(height=height, members=members, peers=alike).sort("unit", "a", "b", "path")
 
 
-def _episode(heights: dict[int, float], steps: Steps) -> Episode | None:
-    """The slow units against the others; None unless several are slow, and they are the lesser part."""
-    values = np.array([*heights.values()])
-    if not len(values):
+def _with_whole_rings(pairs: pl.DataFrame, limit: float) -> pl.DataFrame:
+    """The pairs, but one row for each ring of which no hop is slower than the others."""
+    apart = pl.col("height").max() - pl.col("height").median()
+    is_whole = (pl.col("kind") == DP) & (apart.over("unit") <= limit)
+    group = pl.when(is_whole).then(-1 - pl.col("unit").cast(pl.Int64)).otherwise(pl.int_range(pl.len()))
+    rows = (
+        pairs.with_columns(group=group)
+        .group_by("group")
+        .agg(
+            members=pl.col("members").explode(),
+            paths=pl.col("path"),
+            height=pl.col("height").median(),
+            lost=pl.col("lost").sum(),
+            peers=pl.when(pl.len() > 1).then(pl.lit("rings")).otherwise(pl.col("peers").first()).first(),
+        )
+    )
+    return rows.sort("group")
+
+
+def _episode(units: pl.DataFrame, limit: float, steps: Steps, lasted: float) -> Episode | None:
+    """The slow units against the others; None if there are no such."""
+    heights, lost = units["height"].to_numpy(), units["lost"].to_numpy() / lasted
+    slow = tuple(np.flatnonzero(heights > limit).tolist())
+    others = tuple(np.flatnonzero(heights < THRESHOLDS.calm * limit).tolist())
+    is_alone = len(slow) == 1 and lost[slow[0]] < THRESHOLDS.alone
+    if not slow or not others or is_alone:
         return None
-    noise = float(np.median(np.abs(values - np.median(values))))
-    limit = max(float(np.log(THRESHOLDS.factor)), THRESHOLDS.deviations * noise)
-    slow = tuple(unit for unit, height in heights.items() if height > limit)
-    others = tuple(unit for unit, height in heights.items() if height < THRESHOLDS.calm * limit)
-    if len(slow) < THRESHOLDS.units or not is_minority(len(slow), len(values)):
-        return None
-    factor = float(np.exp(np.median([heights[unit] for unit in slow])))
-    return Episode(float(steps.start[0]), float(steps.end[-1]), slow, others, factor, 0, is_lasting=True)
+    factor = math.exp(float(np.median(heights[list(slow)])))
+    return Episode(float(steps.start[0]), float(steps.end[-1]), slow, others, factor, 0, tuple(units["peers"]))

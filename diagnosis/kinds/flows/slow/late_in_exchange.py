@@ -78,11 +78,11 @@ def _lateness(job: JobFlows, pairs: Pairs, steps: Steps, capture: Capture) -> pl
     number = pl.int_range(pl.len()).over("step", "src", "dst")
     table = table.sort("start").with_columns(number=number)
     exchange = ("step", "group", "number")
-    sent = table.group_by(*exchange, "src").agg(pl.col("start").min(), pl.col("end").max())
-    came = table.group_by(*exchange, src="dst").agg(came=pl.col("end").max())
-    ready = pl.max_horizontal("end", "came").shift(1).over("step", "src", order_by="number")
-    begun = sent.join(came, on=[*exchange, "src"], how="left").with_columns(ready=ready)
-    # How long it computed since it had all of the exchange before.
+    begun = table.group_by(*exchange, "src").agg(pl.col("start").min()).sort("start")
+    begun = begun.join_asof(
+        _ends(job, steps), left_on="start", right_on="ready", by=["src", "step"], check_sortedness=False
+    )
+    # How long it computed since it had all that was under way before, gradients of the same pairs included.
     computed = pl.col("start") - pl.col("ready")
     begun = begun.with_columns(computed=computed).drop_nulls("computed")
     size = pl.col("src").n_unique().over("group")
@@ -100,6 +100,14 @@ def _lateness(job: JobFlows, pairs: Pairs, steps: Steps, capture: Capture) -> pl
     least = pl.min_horizontal("first", "second")
     both = either.with_columns(behind=pl.col("exchanges") * least)
     return both.select("src", "step", "behind").sort("src", "step")
+
+
+def _ends(job: JobFlows, steps: Steps) -> pl.DataFrame:
+    """When a transfer of each member ended that it sent or got: src, step, ready, in order."""
+    flows = job.flows
+    step = steps.of(flows.start)
+    ends = [pl.DataFrame({"src": who, "step": step, "ready": flows.end}) for who in (flows.src, flows.dst)]
+    return pl.concat(ends).sort("ready")
 
 
 def _report(

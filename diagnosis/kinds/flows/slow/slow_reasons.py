@@ -27,21 +27,26 @@ LIMITS: Final = thresholds.limits("slow_reasons")
 _SCORE_SLACK: Final = 1e-9
 #: A group or pair of the job of this number.
 type Unit = tuple[int, int]
-#: What slow units may share: ``address``, ``node`` or ``switch``, and its name.
+#: What slow units may share: ``address``, ``node``, ``pair`` (of machines) or ``switch``, and its name.
 type Part = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Slowdown:
     """Units that were slow at the same time (s), the others that had traffic meanwhile, and how much longer the slow
-    ones needed than usual, or than their peers (``than``)."""
+    ones needed than usual, or than their ``peers`` (of each unit)."""
 
     slow: set[Unit]
     other: set[Unit]
     t0: float
     t1: float
     factor: float
-    than: str
+    peers: dict[Unit, str]
+
+    @property
+    def than(self) -> str:
+        """What the slow units are compared with."""
+        return "others of its kind in the whole capture" if self.peers else "usual"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ def _slowdown(cluster: list[Episode], episodes: list[Episode], transfers: list[T
         t0=min(episode.t0 for episode in cluster),
         t1=max(episode.t1 for episode in cluster),
         factor=float(np.median([episode.factor for episode in cluster])),
-        than="others of its kind in the whole capture" if cluster[0].is_lasting else "usual",
+        peers={(cluster[0].job, unit): name for unit, name in enumerate(cluster[0].peers)},
     )
 
 
@@ -126,6 +131,9 @@ def _explanation(slowdown: _Slowdown, fabric: _Fabric) -> tuple[int | None, Slow
     switches = sorted(name for kind, name in best if kind == "switch")
     is_narrow = 0 < len(addresses) <= 2
     is_pair_at_its_address = len(slowdown.slow) == 1 and bool(addresses)
+    pairs = [name for kind, name in best if kind == "pair"]
+    if len(pairs) == 1:
+        return min(job for job, _ in slowdown.slow), _slow_path(pairs[0], slowdown, fabric)
     if switches and not is_narrow and not is_pair_at_its_address:
         return None, _slow_switch(switches, slowdown, fabric)
     owner = min(job for job, _ in slowdown.slow)
@@ -134,16 +142,22 @@ def _explanation(slowdown: _Slowdown, fabric: _Fabric) -> tuple[int | None, Slow
 
 
 def _best_parts(slowdown: _Slowdown, fabric: _Fabric) -> list[Part]:
-    """The addresses, machines and switches of the highest score: the share of slow units that have it, less the share
-    of its units that were not slow.
+    """The parts of the highest score: the share of slow units that have it, less the share of its units that were not
+    slow. Units count where others that they are compared with do not have it.
     """
     score = {}
+    groups: dict[str, set[Unit]] = defaultdict(set)
+    for unit in slowdown.peers.keys() & (slowdown.slow | slowdown.other):
+        groups[slowdown.peers[unit]].add(unit)
     for part, units in _units_by_part(slowdown, fabric).items():
+        common = set[Unit]().union(*(group for group in groups.values() if group <= units))
         share_of_slow = len(units & slowdown.slow) / len(slowdown.slow)
-        share_of_others = len(units & slowdown.other) / len(units)
+        share_of_others = len((units & slowdown.other) - common) / len(units)
         score[part] = share_of_slow - share_of_others
     least = max(score.values()) - _SCORE_SLACK
-    return [part for part, value in score.items() if value >= least]
+    if least < THRESHOLDS.least:
+        return []
+    return sorted(part for part, value in score.items() if value >= least)
 
 
 def _units_by_part(slowdown: _Slowdown, fabric: _Fabric) -> dict[Part, set[Unit]]:
@@ -151,7 +165,10 @@ def _units_by_part(slowdown: _Slowdown, fabric: _Fabric) -> dict[Part, set[Unit]
     capture = fabric.capture
     units: dict[Part, set[Unit]] = defaultdict(set)
     for job, unit in slowdown.slow | slowdown.other:
-        for member in fabric.transfers[job].units[unit]:
+        members = fabric.transfers[job].units[unit]
+        if len(members) == 2 and slowdown.peers:
+            units["pair", "-".join(sorted(capture.machine(member) for member in members))].add((job, unit))
+        for member in members:
             units["address", capture.names[member]].add((job, unit))
             place = capture.places.get(member)
             if place is not None and place.node:
@@ -188,6 +205,22 @@ def _slow_switch(switches: list[str], slowdown: _Slowdown, fabric: _Fabric) -> S
         factor=slowdown.factor,
         link=link,
         confidence=confidence,
+    )
+
+
+def _slow_path(pair: str, slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
+    """What joins two machines is slow: each of them is as fast as usual with all others."""
+    times = f"{times_as_long(slowdown.factor)} as {slowdown.than}"
+    return SlowReport(
+        "slow_group",
+        slowdown.t0,
+        slowdown.t1,
+        f"What the two machines of {pair} send to each other took {times}. What they send to others did not: "
+        "the path between them is slow.",
+        members=sorted(fabric.members_of(slowdown.slow)),
+        factor=slowdown.factor,
+        link=pair,
+        confidence=THRESHOLDS.doubtful,
     )
 
 

@@ -65,8 +65,8 @@ class SlowReport:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Units that were slow at the same time from t0 to t1, and the units that were not. ``is_lasting``: slow against
-    their peers in the whole capture.
+    """Units that were slow at the same time from t0 to t1, and the units that were not. ``peers``: of each unit, with
+    whom it was compared, where that is not its own past.
     """
 
     t0: float
@@ -75,7 +75,7 @@ class Episode:
     other_units: tuple[int, ...]
     factor: float
     job: int
-    is_lasting: bool = False
+    peers: tuple[str, ...] = ()
 
 
 def slow_steps(steps: Steps) -> tuple[Bools, float, float]:

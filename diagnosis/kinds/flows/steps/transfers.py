@@ -17,12 +17,17 @@ from diagnosis.kinds.flows.capture.capture import Bools, Capture, Flows, Group, 
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
-from diagnosis.kinds.flows.jobs.pairs import DP, PP, Pairs
+from diagnosis.kinds.flows.jobs.pairs import DP, EP, OTHER, PP, Pairs
 from diagnosis.kinds.flows.jobs.parallelism import rings_of
 from diagnosis.kinds.flows.steps.steps import Steps
 
 #: A number a row, where text would be 16 bytes.
-KIND: Final = pl.Enum([DP, PP])
+KIND: Final = pl.Enum([DP, PP, EP, OTHER])
+
+#: A transfer that seems shorter took this long (s).
+LEAST_S: Final = 1e-6
+#: This share of a way's transfers, the faster ones, waited for nobody.
+FASTER: Final = 0.25
 
 
 @packable
@@ -31,26 +36,29 @@ class Transfers:
     """``cells``: one row a unit (ring or pair number) and step: ``slow`` (the median over the collectives of the ring,
     or transfers of the pair, of their time as a multiple of this unit's usual for that size), ``first`` and ``last``
     end of them, ``kind``. ``late``: one row a member and step: seconds by which it began its part after the usual
-    member, as mean over the step's collectives (``behind``) and as sum (``added``). ``usual``: one row a unit, sender
-    (-1: a ring) and size: the ``seconds`` of the faster quarter of its transfers, which waited for nobody, and how many
-    ``records``. ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty if
+    member, as mean over the step's collectives (``behind``) and as sum (``added``). ``ways``: one row a unit, sender,
+    receiver, path (-1: unknown) and ``octave`` of the size: the ``seconds`` of a transfer, how many bytes a second the
+    ``fast`` quarter moves, which waited for nobody (without byte counts: transfers a second), and how many ``records``.
+    ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty if
     paths are unknown).
     """
 
     cells: pl.DataFrame
     late: pl.DataFrame
-    usual: pl.DataFrame
+    ways: pl.DataFrame
     units: list[frozenset[int]]
     switches: list[frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsByUnit:
-    """A job's records by unit (ring or pair number), as soon as they are asked for. ``rings``: how many units are."""
+    """A job's records by unit (ring or pair number), as soon as they are asked for, and of each unit its members and
+    the kind of its traffic.
+    """
 
     groups: Callable[[], list[Group]]
     units: list[frozenset[int]]
-    rings: int
+    kinds: list[str]
 
 
 def divide_by_unit(job: JobFlows, pairs: Pairs, capture: Capture) -> RecordsByUnit:
@@ -63,50 +71,51 @@ def divide_by_unit(job: JobFlows, pairs: Pairs, capture: Capture) -> RecordsByUn
     unit = _unit_of(job, pairs, ring_of, len(rings), capture)
     units = [frozenset(map(int, ring)) for ring in rings]
     units += [frozenset((int(a), int(b))) for a, b in zip(pairs.a, pairs.b, strict=True)]
-    return RecordsByUnit(job.flows.grouped(unit, len(units)), units, len(rings))
+    return RecordsByUnit(job.flows.grouped(unit, len(units)), units, [DP] * len(rings) + pairs.type)
 
 
 def measure_transfers(of: RecordsByUnit, steps: Steps, capture: Capture) -> Callable[[], Transfers]:
     """Begins the table for one job, which is there when it is asked for. O(n log n) in records."""
-    parts = [(group, steps, of.rings, capture.resolution_s, capture.has_bytes) for group in of.groups()]
+    parts = [(group, steps, of.kinds, capture.resolution_s, capture.has_bytes) for group in of.groups()]
     answers = run_parts(capture.flows.disk, _of_units, parts)
 
     def found() -> Transfers:
         switches: list[set[str]] = [set() for _ in of.units]
-        cells, late, usual = [], [], []
-        for own_cells, own_late, own_usual, crossed in answers:
+        cells, late, ways = [], [], []
+        for own_cells, own_late, own_ways in answers:
             cells.append(own_cells)
             late.append(own_late)
-            usual.append(own_usual)
-            for number, path in crossed.iter_rows():
-                switches[number].update(capture.paths[path])
+            ways.append(own_ways)
         late_rows = pl.concat(late).sort("src", "step")
-        usual_rows = pl.concat(usual).sort("unit", "src", "size")
-        return Transfers(pl.concat(cells), late_rows, usual_rows, of.units, [frozenset(c) for c in switches])
+        way_rows = pl.concat(ways).sort("unit", "src", "dst", "path", "octave")
+        for number, path in way_rows.filter(pl.col("path") >= 0).select("unit", "path").iter_rows():
+            switches[number].update(capture.paths[path])
+        return Transfers(pl.concat(cells), late_rows, way_rows, of.units, [frozenset(c) for c in switches])
 
     return found
 
 
 @partition
 def _of_units(
-    group: Group, steps: Steps, rings: int, resolution_s: float, has_bytes: bool
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Of whole units: the cells, the lateness, the usual times, and the unit and path of records that name one."""
+    group: Group, steps: Steps, kinds: list[str], resolution_s: float, has_bytes: bool
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Of whole units: the cells, the lateness, and the ways."""
     unit, flows = join_group(group)
-    table = _table(flows, unit, steps, has_bytes)
-    crossed = table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect()
-    is_ring = pl.col("unit") < rings
-    table = table.drop("path")  # tables of millions of rows are sorted without it
-    of_rings, usual_of_rings, late = _collective_cells(table.filter(is_ring), resolution_s)
-    of_pairs, usual_of_pairs = _pipeline_cells(table.filter(~is_ring))
-    return pl.concat([of_rings, of_pairs]), late, pl.concat([usual_of_rings, usual_of_pairs]), crossed
+    table = _table(flows, unit, steps, kinds)
+    ways = _ways(table, max(resolution_s, LEAST_S))
+    table = table.drop("dst", "path")  # tables of millions of rows are sorted without them
+    table = _of_recurring_sizes(table) if has_bytes else table
+    is_ring = pl.col("kind") == DP
+    of_rings, late = _collective_cells(table.filter(is_ring), resolution_s)
+    of_pairs = _pair_cells(table.filter(~is_ring))
+    return pl.concat([of_rings, of_pairs]), late, ways
 
 
 def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Capture) -> Ints32:
-    """The unit of each record: the ring of a collective, or the pair of a transfer along a pipeline; -1: none."""
+    """The unit of each record: the ring of a collective, or the pair of a transfer; -1: none."""
     count = len(capture.names)
     collective, index = pairs.carries(job.flows, count, DP), pairs.index(job.flows, count)
-    of_pair = np.where(pairs.of(PP), rings + np.arange(len(pairs.a)), -1)
+    of_pair = np.where(pairs.of(PP, EP), rings + np.arange(len(pairs.a)), -1)
     tables = ring_of.astype(np.int32), of_pair.astype(np.int32)
     return job.flows.column(np.int32, _unit, *tables, beside=[collective, index])
 
@@ -116,14 +125,13 @@ def _unit(part: Flows, collective: Bools, index: Ints32, ring_of: Ints32, of_pai
     return np.where(collective, ring_of[part.src], of_pair[index])
 
 
-def _table(flows: Flows, unit: Ints | Ints32, steps: Steps, has_bytes: bool) -> pl.DataFrame:
-    """Records with unit and step, only of sizes that recur in their unit: split and merged records have no meaningful
-    duration.
-    """
+def _table(flows: Flows, unit: Ints | Ints32, steps: Steps, kinds: list[str]) -> pl.DataFrame:
+    """Records with unit, its kind, and step."""
     table = pl.DataFrame(
         {
             "unit": unit,
             "src": flows.src,
+            "dst": flows.dst,
             "size": np.nan_to_num(flows.size),
             "start": flows.start,
             "end": flows.end,
@@ -131,15 +139,30 @@ def _table(flows: Flows, unit: Ints | Ints32, steps: Steps, has_bytes: bool) -> 
             "step": steps.of(flows.start).astype(np.int32),
         }
     ).filter((pl.col("unit") >= 0) & pl.col("step").is_between(0, len(steps) - 1))
-    if not has_bytes:
-        return table
+    kind = pl.Series("kind", kinds, KIND)
+    return table.with_columns(kind=kind.gather(table["unit"]))
+
+
+def _ways(table: pl.DataFrame, least_s: float) -> pl.DataFrame:
+    """How fast the transfers of each way are. Split and merged ones are as fast as others."""
+    seconds = (pl.col("end") - pl.col("start")).clip(lower_bound=least_s)
+    size = pl.when(pl.col("size") > 0).then("size").otherwise(1.0)
+    ways = table.lazy().select("unit", "kind", "src", "dst", "path", seconds=seconds, size=size)
+    ways = ways.with_columns(rate=pl.col("size") / pl.col("seconds"), octave=pl.col("size").log(2).floor())
+    own = ways.group_by("unit", "kind", "src", "dst", "path", pl.col("octave").cast(pl.Int32))
+    fast = pl.col("rate").quantile(1.0 - FASTER)
+    return own.agg(pl.col("seconds").median(), fast=fast, records=pl.len()).collect()
+
+
+def _of_recurring_sizes(table: pl.DataFrame) -> pl.DataFrame:
+    """Records of sizes that recur in their unit: split and merged ones have no meaningful duration."""
     often = pl.len().over("unit", "size")
     return table.filter((often >= 3) & (often >= 0.1 * often.max().over("unit")))
 
 
-def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Hops that end together become one collective; its shortest hop against the unit's usual. The cells, the usual
-    times, and how late each sender began.
+def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Hops that end together become one collective; its shortest hop against the unit's usual. The cells, and how late
+    each sender began.
     """
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=resolution)
     table = table.with_columns(length=length).sort("unit", "size", "end")
@@ -151,7 +174,7 @@ def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFr
     ).fill_null(True)
     table = table.with_columns(op=fresh.cum_sum())
     ops = table.group_by("op").agg(
-        pl.col("unit", "size", "step").first(),
+        pl.col("unit", "size", "step", "kind").first(),
         pl.col("end").median(),
         pl.col("length").min(),
         hops=pl.col("src").n_unique(),
@@ -169,26 +192,19 @@ def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFr
     behind = pl.col("apart_start") - pl.col("apart_end").median().over("src")
     began = began.with_columns(behind=behind)
     late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), added=pl.col("behind").sum())
-    alone = ops.with_columns(src=pl.lit(-1, table.schema["src"]))
-    return _join_cells(ops, DP), _usual_seconds(alone), late
+    return _join_cells(ops), late
 
 
-def _pipeline_cells(table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Transfers along the pipeline: each relative to the usual of its pair, direction and size; and the usual times."""
-    length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-6)
+def _pair_cells(table: pl.DataFrame) -> pl.DataFrame:
+    """Transfers of pairs: each relative to the usual of its pair, direction and size."""
+    length = (pl.col("end") - pl.col("start")).clip(lower_bound=LEAST_S)
     table = table.with_columns(length=length)
     slow = pl.col("length") / pl.col("length").median().over("unit", "src", "size")
-    return _join_cells(table.select("unit", "step", "end", slow=slow), PP), _usual_seconds(table)
+    return _join_cells(table.select("unit", "step", "kind", "end", slow=slow))
 
 
-def _usual_seconds(transfers: pl.DataFrame) -> pl.DataFrame:
-    """The time of the faster quarter of the transfers of each unit, sender and size."""
-    length = pl.col("length").cast(pl.Float64)
-    return transfers.group_by("unit", "src", "size").agg(seconds=length.quantile(0.25), records=pl.len())
-
-
-def _join_cells(ops: pl.DataFrame, kind: str) -> pl.DataFrame:
+def _join_cells(ops: pl.DataFrame) -> pl.DataFrame:
     """Collectives or transfers to one row a unit and step."""
     slow = pl.col("slow").cast(pl.Float64).median()
-    cells = ops.group_by("unit", "step").agg(slow=slow, first=pl.col("end").min(), last=pl.col("end").max())
-    return cells.with_columns(kind=pl.lit(kind, KIND))
+    own = ops.group_by("unit", "step")
+    return own.agg(pl.col("kind").first(), slow=slow, first=pl.col("end").min(), last=pl.col("end").max())

@@ -113,7 +113,9 @@ def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[Sl
         assert job.steps is not None
         assert job.transfers is not None
         _, usual, _ = slow_steps(job.steps)
-        for is_switch, slow in find_lasting_slowness(job.transfers, job.steps, job.layout, usual, capture):
+        lasting = find_lasting_slowness(job.transfers, job.steps, job.layout, usual, capture)
+        job.slow = [slow for slow in job.slow if not lasting.explains(slow, job.steps, capture)]
+        for is_switch, slow in lasting.found:
             (fabric if is_switch else job.slow).append(slow)
     return fabric
 

@@ -13,7 +13,7 @@ import pytest
 
 from diagnosis.kinds.flows.capture.capture import Capture, Place
 from diagnosis.kinds.flows.jobs.parallelism import Layout
-from diagnosis.kinds.flows.slow.lasting_slow import find_lasting_slowness
+from diagnosis.kinds.flows.slow.lasting_slow import LastingSlowness, find_lasting_slowness
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
@@ -24,33 +24,64 @@ REPLICAS, STAGES, USUAL_S, STEP_S = 5, 4, 0.01, 0.5
 #: The pairs of neighbours in each replica's pipeline; member = replica · stages + stage.
 UNITS = [(r * STAGES + s, r * STAGES + s + 1) for r in range(REPLICAS) for s in range(STAGES - 1)]
 PORT = 2 * STAGES + 1
+EDGES = STEP_S * np.arange(31.0)
+STEPS = Steps(EDGES[:-1], EDGES[1:], EDGES, np.ones(30), "DP", "gaps")
+WAYS = {
+    "unit": pl.Int32,
+    "kind": pl.Enum(["DP", "PP", "EP"]),
+    "src": pl.Int32,
+    "dst": pl.Int32,
+    "path": pl.Int32,
+    "octave": pl.Int32,
+    "seconds": pl.Float64,
+    "fast": pl.Float64,
+    "records": pl.UInt32,
+}
 
 
-def found(
+def capture_of(places: dict[int, Place]) -> Capture:
+    return Capture(cast("Any", None), [f"10.0.0.{m}" for m in range(REPLICAS * STAGES)], [], 0.0, places=places)
+
+
+def judged(
     factors: dict[tuple[int, int], float],
     seconds: float = USUAL_S,
     unseen: Collection[tuple[int, int]] = (),
-) -> list[tuple[bool, SlowReport]]:
-    """The findings if what these senders send to these receivers takes so many times as long; each replica below a leaf
-    of its own but for stage 0, which is below the leaf of the replica before. ``unseen``: directions without records.
+    kind: str = "PP",
+    records: int = 60,
+    leaves: int = STAGES,
+) -> LastingSlowness:
+    """What is found if what these senders send to these receivers takes so many times as long; each replica below a
+    leaf of its own but for stage 0, which is below the leaf of the replica before. ``unseen``: directions without
+    records.
     """
-    edges = STEP_S * np.arange(31.0)
-    steps = Steps(edges[:-1], edges[1:], edges, np.ones(30), "DP", "gaps")
     rows = [
-        (unit, src, 1e8, seconds * factors.get((src, dst), 1.0), 60)
+        (unit, kind, src, dst, -1, 26, seconds * factors.get((src, dst), 1.0), 1e8 / seconds, records)
         for unit, pair in enumerate(UNITS)
         for src, dst in itertools.permutations(pair)
         if (src, dst) not in unseen
     ]
-    schema = {"unit": pl.Int64, "src": pl.Int32, "size": pl.Float64, "seconds": pl.Float64, "records": pl.UInt32}
+    ways = pl.DataFrame(rows, WAYS, orient="row")
+    slower = pl.Series([factors.get(way, 1.0) for way in ways.select("src", "dst").iter_rows()])
     cells = pl.DataFrame({"unit": range(len(UNITS)), "first": [0.0] * len(UNITS), "last": [99.0] * len(UNITS)})
-    usual = pl.DataFrame(rows, schema, orient="row")
     nowhere = [frozenset[str]()] * len(UNITS)
-    transfers = Transfers(cells, pl.DataFrame(), usual, [frozenset(pair) for pair in UNITS], nowhere)
-    places = {m: Place(f"n{m}", "", f"leaf{(m + STAGES - 1) // STAGES}") for m in range(REPLICAS * STAGES)}
-    names = [f"10.0.0.{m}" for m in range(REPLICAS * STAGES)]
-    capture = Capture(cast("Any", None), names, [], 0.0, places=places)
-    return find_lasting_slowness(transfers, steps, Layout(None, STAGES, REPLICAS), STEP_S, capture)
+    ways = ways.with_columns(fast=pl.col("fast") / slower)
+    transfers = Transfers(cells, pl.DataFrame(), ways, [frozenset(pair) for pair in UNITS], nowhere)
+    places = {m: Place(f"n{m}", "", f"leaf{(m + STAGES - 1) // leaves}") for m in range(REPLICAS * STAGES)}
+    return find_lasting_slowness(transfers, STEPS, Layout(None, STAGES, REPLICAS), STEP_S, capture_of(places))
+
+
+def found(*given: Any, **more: Any) -> list[tuple[bool, SlowReport]]:
+    """The findings alone."""
+    return judged(*given, **more).found
+
+
+def late(*members: int) -> SlowReport:
+    """Members that were late from the first step to the last."""
+    nodes = [f"n{member}" for member in members]
+    whole = SlowReport("slow_group", float(EDGES[0]), float(EDGES[-1]), "", nodes=nodes, culprits=[*members])
+    whole.measure = "late"
+    return whole
 
 
 def both_ways(factor: float, *members: int) -> dict[tuple[int, int], float]:
@@ -76,7 +107,6 @@ def test_the_uplinks_of_a_leaf_that_are_slow_from_the_first_step_to_the_last_are
         {(PORT - 1, PORT): 3.0, (PORT + 1, PORT): 3.0},  # what is sent to a busy stage waits
         both_ways(1.2, PORT),  # pairs differ a little
         both_ways(3.0, *range(0, REPLICAS * STAGES, 2)),  # most are slow: then they are the usual
-        {(0, 1): 3.0, (1, 0): 3.0},  # one pair has two ends
     ],
 )
 def test_nobody_is_named_for_waiting_or_where_no_place_is_the_common_one(
@@ -102,3 +132,32 @@ def test_a_port_that_is_slow_all_the_time_is_named_from_its_records(tmp_path: Pa
     found = job_of(analysed([capture], tmp_path), capture)["diagnoses"]
     named = [row["culprits"] for row in found if "others of its kind" in row["reason"]]
     assert [names[0] for names in named] == [given.address(given.rank(0, 2, 1))]
+
+
+def test_two_machines_whose_transfers_to_each_other_alone_are_slow_have_a_slow_path() -> None:
+    ((is_switch, slow),) = found({(1, 2): 3.0, (2, 1): 3.0}, seconds=0.02)
+    assert (is_switch, slow.link, slow.nodes, slow.culprits) == (False, "n1-n2", [], [])
+    assert "What they send to others did not" in slow.reason
+
+
+def test_a_ring_of_which_all_hops_are_slow_alike_names_no_port() -> None:
+    ring = both_ways(2.0, *range(STAGES))
+    assert found(ring, kind="DP") == []
+
+
+def test_members_that_wait_for_a_slow_port_are_not_late_themselves() -> None:
+    lasting = judged(both_ways(2.0, PORT))
+    whole = capture_of({m: Place(f"n{m}", "", "") for m in range(REPLICAS * STAGES)})
+    assert lasting.explains(late(PORT + 1), STEPS, whole)
+    assert not lasting.explains(late(PORT), STEPS, whole), "what is named is the same machine"
+    assert not lasting.explains(late(0), STEPS, whole), "nothing of it is slow"
+
+
+def test_who_alone_sends_far_is_not_late_by_its_own_work() -> None:
+    lasting = judged({(1, 2): 3.0, (2, 1): 3.0}, records=10)
+    whole = capture_of({m: Place(f"n{m}", "", "") for m in range(REPLICAS * STAGES)})
+    assert lasting.found == [], "one pair that costs the job little accuses nothing"
+    assert lasting.explains(late(1, 2), STEPS, whole)
+    assert not lasting.explains(late(5), STEPS, whole)
+    others_too = judged({**both_ways(3.0, 1), **both_ways(3.0, 13)})
+    assert not others_too.explains(late(1), STEPS, whole), "another sends as far and is not late"
