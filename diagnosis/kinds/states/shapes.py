@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from xml.parsers import expat
 
 from diagnosis.evidence import MAX_FACTS
-from diagnosis.kinds.states import profiles
+from diagnosis.kinds.states import cut_json, profiles
 from diagnosis.kinds.states.formats import Format, ObjectHeader
 
 #: Levels of nesting that are followed.
@@ -319,10 +319,7 @@ def _xml(text: str, form: Format) -> Iterator[Entry]:
 
 def _json(text: str, form: Format) -> Iterator[Entry]:
     """Leaves of a JSON document; the objects of its lists are called by their names."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return
+    document = cut_json.read(text)
     whole = _at(document, _OWN_NAME)
     pending: list[tuple[tuple[str, ...], Any, str, str, int]] = [((), document, whole, "", 0)]
     while pending:

@@ -44,6 +44,7 @@ _WRITER = (
 )
 _GLOG = r"(?:\[?[IWEFD] ?0 0:0:0\.0(?: +0)? ?)"
 _TASK = r"0:(?: |$)"  # srun --label
+_SCRIPT = r"\b(?:epi|pro)log\w{0,12}"  # of Slurm, which name the node: "epilog[81]: gpu-7: 2 errors"
 _PIECES = rf"(?:(?:{_WRITER}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})"
 _HEADER = rf"^\s*{_PIECES}+"
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*"
@@ -136,7 +137,7 @@ def split(normal: pl.Expr, hay: Haystack = ANY) -> dict[str, pl.Expr]:
         LOCAL: hay.contains(header, r"\[default0\]"),
         NCCL: hay.contains(start, rf"(?:^|[\s:]){_HOST}:0:0 \[0\]"),
         SYSLOG: is_syslog,
-        SRUN: hay.contains(normal, r"^srun: error: \S+: tasks? 0"),
+        SRUN: hay.contains(normal, rf"^srun: error: \S+: tasks? 0|{_SCRIPT}\[0\]: [A-Za-z][\w.-]*0[\w.-]*: "),
         POD: header.str.contains("[pod/", literal=True),
         MPI: hay.contains(header, r"\[0,0\]<std"),
         RAY: hay.contains(header, r"(?: pid=0|\(raylet), ip="),
@@ -243,7 +244,7 @@ LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN, POD, MPI, RAY = (1 << index for ind
 RAW: dict[int, tuple[str, str]] = {
     POD: ("label", r"\[pod/([^/\]]+)"),
     RAY: ("host", r"(?: pid=[0-9]+|\(raylet), ip=([0-9A-Fa-f.:]{1,45})\)"),
-    SRUN: ("host", r"^srun: error: ([A-Za-z0-9][\w.-]*): tasks? [0-9]"),
+    SRUN: ("host", rf"(?:^srun: error: |{_SCRIPT}\[[0-9]+\]: )([A-Za-z0-9][\w.-]*): "),
     SYSLOG: (
         "host",
         (

@@ -98,6 +98,8 @@ WRITERS = {
     "x4001c13s1b0n0 26: KeyError: 'x'": ("x4001c13s1b0n0", 26, None),
     "Epoch 26: x": (None, None, None),
     "layer1 26: x": (None, None, None),
+    "[2026-03-01T08:00:00.114] epilog[81]: gpu-33: x": ("gpu-33", None, None),
+    "[2026-03-01T08:00:00.114] epilog[81]: error: x": (None, None, None),
     "worker-1: x": ("worker-1", None, None),
     "node12: [2026-03-01 08:00:00] [rank9] x": ("node12", 9, None),
     "2026-03-01T08:00:00Z gpu-7.cluster.local: x": ("gpu-7.cluster.local", None, None),
