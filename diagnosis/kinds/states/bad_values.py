@@ -43,7 +43,8 @@ class FaultRow:
 
     def is_about(self, format_ids: frozenset[str], name: str) -> bool:
         """Whether the row judges this property of a report of these formats."""
-        return (not self.formats or bool(self.formats & format_ids)) and self.name.fullmatch(name) is not None
+        is_of_format = not self.formats or bool(self.formats & format_ids)
+        return is_of_format and self.name.fullmatch(name) is not None
 
 
 def says_no(value: str) -> bool:

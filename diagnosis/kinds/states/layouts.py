@@ -38,6 +38,8 @@ _PAIR: Final = re.compile(
 )
 #: A key before its value with a gap between them ("in-octets      81231").
 _GAP_PAIR: Final = re.compile(r"(?P<key>[A-Za-z][\w.\-/]{1,40})(?:\s{2,80}|\t)(?P<value>\S+(?: \S+){0,8})")
+#: A key before its value with a row of dots between them ("ninja ........ [OKAY]").
+_DOTTED_PAIR: Final = re.compile(r"(?P<key>\w[^\n.]{0,60}?) ?\.{3,80} ?(?P<value>[^\s.].{0,200})")
 #: "0 runts, 91800 CRC": counters behind their numbers.
 _COUNT: Final = re.compile(r"([0-9][0-9,]{0,24}) ([A-Za-z][A-Za-z/()\-]{0,30}(?: [A-Za-z/()\-]{1,30}){0,4})")
 _COUNTS: Final = re.compile(rf"(?:{_COUNT.pattern}(?:, |\s{{2,40}}|$)){{1,16}}")
@@ -45,6 +47,7 @@ _COUNTS: Final = re.compile(rf"(?:{_COUNT.pattern}(?:, |\s{{2,40}}|$)){{1,16}}")
 _NUMBERED: Final = re.compile(
     r"(?i)(.*\b(?:gpu|device|card|port|disk|node|socket|npu|chip|nic|link|slot|id|index)): {0,4}(\d{1,4})"
 )
+_PAIRS: Final = (_PAIR, _DOTTED_PAIR, _GAP_PAIR)
 _NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,:%]*")
 _DIGIT: Final = re.compile(r"\d")
 #: The name of a column: no number, and no end of a sentence.
@@ -243,6 +246,6 @@ def _counts(body: str) -> list[tuple[str, str]]:
 
 def _pairs(body: str) -> list[tuple[str, str]]:
     """Key and value of a line; none for any other line."""
-    found = _PAIR.fullmatch(body) or _GAP_PAIR.fullmatch(body)
+    found = next(filter(None, (form.fullmatch(body) for form in _PAIRS)), None)
     value = found["value"].strip() if found is not None else ""
     return [(found["key"], value)] if found is not None and value else []

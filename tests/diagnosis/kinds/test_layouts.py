@@ -66,6 +66,11 @@ def test_a_ruled_table_may_have_two_columns_and_a_gap_may_part_a_pair() -> None:
     assert stated(text)["", "in errors"] == "7"
 
 
+def test_dots_may_part_a_pair() -> None:
+    text = "op name ....... compatible\nninja ......... [OKAY]\ntorch version ..... 2.5.1+cu124\n"
+    assert stated(text)["", "torch version"] == "2.5.1+cu124"
+
+
 def test_a_table_is_read_below_its_marks_and_with_empty_cells() -> None:
     text = (
         "Disk       Model         Used\n---------- ------------- ---------------\n"
