@@ -167,8 +167,8 @@ class _Lines:
         return [Entry((*path, name), value, 0, part) for name, value in stated]
 
     def _open(self, indent: int, body: str) -> None:
-        """What is further right belongs to this line, if it is the first, numbers a part, or ends with
-        a colon.
+        """What is further right belongs to this line, if it is the first, numbers a part, or ends
+        with a colon.
         """
         numbered = _NUMBERED.fullmatch(body)
         is_title = not self._levels or numbered is not None or body.endswith(":")
@@ -189,7 +189,7 @@ class _Lines:
 
 
 def _is_of_parts(table: aligned_tables.Table) -> bool:
-    """Whether a table tells of parts: no row begins with a time, no column is called by a number."""
+    """Whether a table tells of parts: no row begins with a time, and words call its columns."""
     cells = list(chain.from_iterable(row.cells for row in table.rows))
     is_log = any(_CLOCK.match(row.cells[0]) for row in table.rows)
     is_named = _is_header(table.header, (*table.header[1:], " ".join(cells[:_MAX_COLUMNS])))
@@ -219,7 +219,7 @@ def _title(body: str, numbered: re.Match[str] | None) -> str:
 
 
 def _header(before: str, body: str, least: int) -> tuple[list[str], _Split]:
-    """The names of the columns if a line and the one before it are a row of a table and its header."""
+    """The names of the columns if a line is a row of a table and the one before it its header."""
     for split in _SPLITS:
         names = split(before)
         is_wide = least <= len(names) <= _MAX_COLUMNS

@@ -208,7 +208,8 @@ def _notes(parts: Sequence[Section]) -> tuple[str, ...]:
     """What was read of each section, and which sections nobody knows; one sentence each."""
     if len(parts) == 1:
         return (_of_section(parts[0]),)
-    told = [f"From line {part.first_line:,}: {_of_section(part)}" for part in parts[:MAX_NAMED_SECTIONS]]
+    named = parts[:MAX_NAMED_SECTIONS]
+    told = [f"From line {part.first_line:,}: {_of_section(part)}" for part in named]
     if len(parts) > MAX_NAMED_SECTIONS:
         told.append(f"And {len(parts) - MAX_NAMED_SECTIONS:,} more sections.")
     return tuple(told)
