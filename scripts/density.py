@@ -27,8 +27,9 @@ LIMITS = Path(__file__).with_suffix(".toml")
 MAX_COLUMNS = 100
 MAX_COMPLEXITY = 15
 #: A limit is a measured figure, rounded up to a multiple of this: a line more or less needs no new limit.
-STEPS = {"decisions": 5, "nested": 2, "complex": 2, "worst_tenth": 0.5, "long_lines": 20}
+STEPS = {"decisions": 5, "nested": 2, "complex": 2, "worst_tenth": 0.5, "long_lines": 20, "cognitive": 2}
 _DECIDES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.match_case)
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _NO_CODE = {
     tokenize.COMMENT,
@@ -46,6 +47,7 @@ class Density:
     ``and``/``or``, conditions of comprehensions, conditional expressions, ``except``, ``case``. ``nested``:
     comprehensions with two loops or in another one. ``complex``: functions that radon rates above 15.
     ``worst_tenth``: radon's mean of the worst tenth of all functions. ``long_lines``: lines above 100 columns.
+    ``cognitive``: functions whose cognitive complexity is above 15: a decision counts once more for each one around it.
     """
 
     decisions: float
@@ -53,6 +55,7 @@ class Density:
     complex: float
     worst_tenth: float
     long_lines: float
+    cognitive: float
 
 
 def measure(sources: Mapping[Path, str]) -> Density:
@@ -69,6 +72,7 @@ def measure(sources: Mapping[Path, str]) -> Density:
         complex=sum(rating > MAX_COMPLEXITY for rating in ratings),
         worst_tenth=sum(worst) / max(len(worst), 1),
         long_lines=sum(map(_count_long_lines, sources.values())),
+        cognitive=sum(_count_entangled(each) for each in nodes),
     )
 
 
@@ -104,6 +108,35 @@ def _is_nested(comprehension: ast.ListComp | ast.SetComp | ast.DictComp | ast.Ge
         return True
     inside = sum(isinstance(node, _COMPREHENSION) for node in ast.walk(comprehension))
     return inside > 1  # the first one is the comprehension itself
+
+
+def _count_entangled(nodes: Sequence[ast.AST]) -> int:
+    return sum(_cognitive(node.body) > MAX_COMPLEXITY for node in nodes if isinstance(node, _FUNCTION))
+
+
+def _cognitive(nodes: Sequence[ast.AST], depth: int = 0) -> int:
+    """The cognitive complexity of statements and expressions below ``depth`` decisions."""
+    return sum(_cognitive_of(node, depth) for node in nodes)
+
+
+def _cognitive_of(node: ast.AST, depth: int) -> int:
+    if isinstance(node, ast.BoolOp):
+        return 1 + _cognitive(node.values, depth)
+    if isinstance(node, ast.If):
+        return 1 + depth + _cognitive([node.test], depth) + _cognitive(node.body, depth + 1) + _other(node, depth)
+    is_decision = isinstance(node, _DECIDES)
+    deeper = depth + (is_decision or isinstance(node, (*_FUNCTION, ast.Lambda)))
+    return is_decision * (1 + depth) + _cognitive(list(ast.iter_child_nodes(node)), deeper)
+
+
+def _other(node: ast.If, depth: int) -> int:
+    """Of ``elif`` and ``else``: they go on where the ``if`` is, and lie no deeper than it."""
+    match node.orelse:
+        case []:
+            return 0
+        case [ast.If() as following]:
+            return _cognitive([following], depth) - depth
+    return 1 + _cognitive(node.orelse, depth + 1)
 
 
 def _count_long_lines(source: str) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from scripts.density import Density, above, measure, sources_of, tightened
 
-LOOSE = Density(decisions=400, nested=10, complex=10, worst_tenth=20, long_lines=100)
+LOOSE = Density(decisions=400, nested=10, complex=10, worst_tenth=20, long_lines=100, cognitive=10)
 
 
 def figures_of(source: str) -> Density:
@@ -52,6 +52,17 @@ def test_conditions_inside_expressions_make_a_function_complex() -> None:
     assert (figures.complex, figures.worst_tenth) == (1, 16)
 
 
+def test_decisions_within_decisions_are_hard_to_follow_and_those_in_turn_are_not() -> None:
+    within = "".join("    " * n + f"{word} a:\n" for n, word in enumerate(["if", "while", "if", "while", "if"], 1))
+    in_turn = "    if a:\n        b()\n" * 15
+    chain = "    if a:\n        b()\n" + "    elif a:\n        b()\n" * 14
+    assert figures_of(f"def f():\n{within}{' ' * 24}b()\n").cognitive == 0  # 1 + 2 + 3 + 4 + 5
+    assert figures_of(f"def f():\n{within}{' ' * 24}b() or c()\n").cognitive == 1
+    assert figures_of(f"def f():\n{in_turn}").cognitive == 0
+    assert figures_of(f"def f():\n{chain}").cognitive == 0
+    assert figures_of(f"def f():\n{chain}    else:\n        b()\n").cognitive == 1
+
+
 def test_a_line_of_101_columns_is_long() -> None:
     assert figures_of(f"'{'a' * 98}'\n'{'a' * 99}'\n").long_lines == 1
 
@@ -71,8 +82,8 @@ def test_a_figure_above_its_limit_is_named() -> None:
 
 
 def test_limits_are_lowered_to_what_is_reached_and_never_raised() -> None:
-    figures = Density(decisions=231, nested=99, complex=3, worst_tenth=12.2, long_lines=100)
+    figures = Density(decisions=231, nested=99, complex=3, worst_tenth=12.2, long_lines=100, cognitive=7)
 
     limits = tightened(figures, LOOSE)
 
-    assert limits == Density(decisions=235, nested=10, complex=4, worst_tenth=12.5, long_lines=100)
+    assert limits == Density(decisions=235, nested=10, complex=4, worst_tenth=12.5, long_lines=100, cognitive=8)

@@ -276,26 +276,34 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
     is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~pl.col("event").is_in(list(survived))
     here = events.with_columns(began=event_starts(catalogue)).filter(is_here)
     first = dict(here.group_by("signature").agg(pl.col("began").min()).iter_rows())
-    tree = taxonomy.load()
     waiting = _explained_waits(here, first)
     roles = rules.resolve(set(first) - waiting) | dict.fromkeys(waiting, Role.CASCADE)
-    stops = {s for s in first if (rule := rules.rule(s)) is not None and "decision" in tree.get(rule.category).traits}
-    at = min((t for s in stops if (t := first[s]) is not None), default=None)
-    if at is not None:
-        unstopped = rules.resolve(set(first) - stops)
-        for signature, role in unstopped.items():
-            rule, when = rules.rules[signature], first[signature]
-            is_cause = rule.strength is not Strength.WEAK or "death" in tree.get(rule.category).traits
-            if is_cause and when is not None and when < at:
-                roles[signature] = role
-        until_stop = rules.resolve(s for s, t in first.items() if t is None or t <= at)
-        roles |= {s: role for s, role in until_stop.items() if s in stops}
+    roles |= _roles_around_stop(rules, first)
     other_rule = pl.col("signature").replace_strict(
         {k: v.value for k, v in roles.items()}, default=None, return_dtype=pl.String
     )
     return replace(
         catalogue, events=events.with_columns(role=pl.coalesce(other_rule if roles else pl.lit(None), "own_role"))
     )
+
+
+def _roles_around_stop(rules: SignatureSet, first: Mapping[str, int | None]) -> dict[str, Role]:
+    """The roles of what was stopped, and of causes before the first explicit stop; none without one.
+    ``first``: when each rule's first event began.
+    """
+    tree = taxonomy.load()
+    stops = {s for s in first if (rule := rules.rule(s)) and "decision" in tree.get(rule.category).traits}
+    at = min((t for s in stops if (t := first[s]) is not None), default=None)
+    if at is None:
+        return {}
+    earlier = {s for s, t in first.items() if t is not None and t < at}
+    known = [rules.rules[s] for s in earlier - stops if s in rules.rules]
+    deadly = [rule for rule in known if "death" in tree.get(rule.category).traits]
+    sure = {rule.id for rule in known if rule.strength is not Strength.WEAK or rule in deadly}
+    unstopped = rules.resolve(set(first) - stops)
+    until_stop = rules.resolve(s for s, t in first.items() if t is None or t <= at)
+    causes = {s: role for s, role in unstopped.items() if s in sure}
+    return causes | {s: role for s, role in until_stop.items() if s in stops}
 
 
 def _explained_waits(here: pl.DataFrame, first: Mapping[str, int | None]) -> set[str]:

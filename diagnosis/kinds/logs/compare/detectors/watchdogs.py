@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import itemgetter
 from typing import Final
 
 from diagnosis import stats, thresholds
@@ -80,30 +81,51 @@ def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
     """
     merged: dict[tuple[int, str], State] = {}
     for text, rank, node in lines:
-        group = _GROUP.search(text)
-        who = rank
-        if who is None and (rank_match := _RANK.search(text)):
-            who = int(next(n for n in rank_match.groups() if n))
+        who = _stated_rank(text) if rank is None else rank
         if who is None:
             continue
-        # "[PG ID 14 PG GUID 64(tp) Rank 4]": the GUID is the same on all members, the id is not
-        name = (group.group("guid") or group.group("name") or group.group("id")) if group else ""
-        work, at, size = _WORK.search(text), _AT.search(text), _SIZE.search(text)
-        enqueued, completed = _ENQUEUED.search(text), _COMPLETED.search(text)
-        if not (work or at or enqueued or completed):
-            continue
-        old = merged.get((who, name), State(who, node, name))
-        merged[who, name] = State(
-            who,
-            old.node or node,
-            name,
-            int(work.group(1)) if work else old.seq if old.seq is not None else int(at.group(1)) if at else None,
-            work.group(2) if work else old.op,
-            int(enqueued.group(1)) if enqueued else old.enqueued,
-            int(completed.group(1)) if completed else old.completed,
-            f"{size.group(1)} to {size.group(2)}" if size else old.size,
-        )
+        state = _state(text, State(who, node, _stated_group(text)))
+        if state is not None:
+            key = who, state.group
+            merged[key] = _joined(merged.get(key), state, text)
     return _without_nameless(merged)
+
+
+def _stated_rank(text: str) -> int | None:
+    found = _RANK.search(text)
+    return int(next(n for n in found.groups() if n)) if found else None
+
+
+def _stated_group(text: str) -> str:
+    """The GUID ("[PG ID 14 PG GUID 64(tp) Rank 4]") is the same on all members, the id is not."""
+    found = _GROUP.search(text)
+    return (found["guid"] or found["name"] or found["id"]) if found else ""
+
+
+def _state(text: str, bare: State) -> State | None:
+    """What a line states of a rank and group; None if it states no position."""
+    work, size = _WORK.search(text), _SIZE.search(text)
+    enqueued, completed = _ENQUEUED.search(text), _COMPLETED.search(text)
+    if not (work or enqueued or completed or _AT.search(text)):
+        return None
+    return replace(
+        bare,
+        seq=int(work[1]) if work else None,
+        op=work[2] if work else None,
+        enqueued=int(enqueued[1]) if enqueued else None,
+        completed=int(completed[1]) if completed else None,
+        size=f"{size[1]} to {size[2]}" if size else "",
+    )
+
+
+def _joined(old: State | None, new: State, text: str) -> State:
+    """The newer state, with what only the older one has; a bare position counts if neither has a number."""
+    before = old or State(new.rank, new.node, new.group)
+    names = [field.name for field in fields(State) if getattr(new, field.name) in (None, "")]
+    kept = {name: getattr(before, name) for name in names}
+    state = replace(new, **kept | {"node": before.node or new.node})
+    at = _AT.search(text)
+    return replace(state, seq=int(at[1])) if at and state.seq is None else state
 
 
 def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
@@ -147,15 +169,7 @@ def suspicions(states: list[State], ranks: Mapping[int, str | None]) -> Iterator
 
 def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
     where = f"in group {group}" if group else "in its group"
-    completed = Counter(s.completed for s in members if s.completed is not None)
-    if completed:
-        common, votes = completed.most_common(1)[0]
-        behind = [s for s in members if s.completed is not None and s.completed < common]
-        if stats.is_minority(len(behind), len(members)) and votes > len(behind):
-            for s in behind:
-                is_idle = s.enqueued is not None and s.enqueued == s.completed
-                text = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
-                yield from _clue(s, THRESHOLDS.behind, f"{text} {where}: completed {s.completed}, most {common}")
+    yield from _behind(members, where)
     by_seq: dict[int, list[State]] = defaultdict(list)
     for s in members:
         if s.seq is not None and s.op is not None:
@@ -164,6 +178,19 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
         # ranks of one group that stop at different numbers are not in one collective: nothing to compare
         if stats.is_nearly_all(len(same), len(members)):
             yield from _other_calls(seq, same, where)
+
+
+def _behind(members: list[State], where: str) -> Iterator[Clue]:
+    """The few ranks that completed fewer collectives than most."""
+    completed = [(s.completed, s) for s in members if s.completed is not None]
+    common, votes = max(Counter(n for n, _ in completed).items(), key=itemgetter(1), default=(0, 0))
+    late = [s for n, s in completed if n < common]
+    if not stats.is_minority(len(late), len(members)) or votes <= len(late):
+        return
+    for s in late:
+        is_idle = s.enqueued is not None and s.enqueued == s.completed
+        text = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
+        yield from _clue(s, THRESHOLDS.behind, f"{text} {where}: completed {s.completed}, most {common}")
 
 
 def _other_calls(seq: int, same: list[State], where: str) -> Iterator[Clue]:

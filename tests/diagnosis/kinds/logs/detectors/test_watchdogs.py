@@ -47,6 +47,14 @@ def test_the_wording_of_the_watchdog_that_names_its_group_in_another_line_is_rea
     assert (state.group, state.seq, state.op, state.size) == ("0", 7219, "ALLREDUCE", "9 to 9")
 
 
+def test_a_later_line_of_a_watchdog_adds_to_what_an_earlier_one_stated() -> None:
+    work = "[Rank 2] Watchdog caught it: WorkNCCL(SeqNum=7, OpType=BROADCAST, NumelIn=9, NumelOut=9, T=1)"
+    later = "[Rank 2] last enqueued work: 8, last completed work: 6"
+    [state] = watchdogs.read([(work, None, None), (later, 2, "gpu-1"), (later, 2, None)])
+    assert (state.rank, state.node, state.seq, state.op) == (2, "gpu-1", 7, "BROADCAST")
+    assert (state.enqueued, state.completed, state.size) == (8, 6, "9 to 9")
+
+
 def test_ranks_that_wrote_nothing_are_part_of_the_world(tmp_path: Path) -> None:
     """A launcher's log showed four of 24 ranks; rank 0 was accused because the other three reported the time-out."""
     job = Job(nodes=4, gpus=1, iterations=12)
