@@ -14,12 +14,12 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
-from diagnosis.kinds.flows.jobs.chapters import split_chapters
 from diagnosis.kinds.flows.jobs.clock_offsets import correct_clocks
 from diagnosis.kinds.flows.jobs.grid import type_as_stated
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import EP, classify_pairs, clocks_disagree
 from diagnosis.kinds.flows.jobs.parallelism import find_layout
+from diagnosis.kinds.flows.jobs.successive_jobs import split_successive
 from diagnosis.kinds.flows.slow.exactness import exact_to_s
 from diagnosis.kinds.flows.slow.late_in_exchange import late_in_exchanges
 from diagnosis.kinds.flows.slow.moving import find_uneven_work, that_stay
@@ -92,7 +92,7 @@ def _analyse_alone(
     has_finder: bool,
 ) -> list[JobAnalysis]:
     """The jobs that ran one after another on the same addresses, each with its findings."""
-    parts = split_chapters(seen, capture) if steps else [seen]
+    parts = split_successive(seen, capture) if steps else [seen]
     analyse = partial(_analyse_job, capture=capture, known=known, steps=steps, has_tables=has_tables)
     found = list(map(analyse, parts))
     if len(parts) > 1 and any(a.steps is None for a in found):

@@ -18,7 +18,7 @@ from diagnosis.kinds.flows.capture.arrays import idle_gaps
 from diagnosis.kinds.flows.capture.capture import Capture, Ints
 from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
 
-THRESHOLDS: Final = thresholds.of("chapters")
+THRESHOLDS: Final = thresholds.of("successive_jobs")
 
 #: Number of longest pauses that are tried, and the maximum number of jobs in sequence.
 MAX_PAUSES = 6
@@ -27,7 +27,7 @@ MAX_JOBS = 8
 SAMPLE_RECORDS = 150_000
 
 
-def split_chapters(job: JobFlows, capture: Capture) -> list[JobFlows]:
+def split_successive(job: JobFlows, capture: Capture) -> list[JobFlows]:
     """The jobs that one component of addresses ran one after another, mostly one. O(n log n) in records."""
     parts = [job]
     for _ in range(MAX_JOBS):
