@@ -119,9 +119,6 @@ def diagnosis_store(
     logs = report.get("logs")
     timeline = fold((logs or {}).get("timeline") or {})
     lean = {**report, "logs": {k: v for k, v in logs.items() if k != "timeline"}} if logs is not None else report
-    if report.get("flows"):  # a table stores the steps of every rank
-        jobs = [{k: v for k, v in row.items() if k != "rank_steps"} for row in report["flows"].get("jobs") or []]
-        lean = {**lean, "flows": {**report["flows"], "jobs": jobs}}
     digests = {row.get("path", ""): row.get("sha256", "") for row in report.get("inputs") or []}
     diagnosis = Diagnosis.objects.create(
         job=job,

@@ -181,11 +181,12 @@ def _with_whole_rings(pairs: pl.DataFrame, limit: float) -> pl.DataFrame:
 
 
 def _episode(units: pl.DataFrame, limit: float, steps: Steps, lasted: float) -> Episode | None:
-    """The slow units against the others; None if there are no such."""
+    """The slow units against the others; None if there are no such, or only a ring, whose members all explain it."""
     heights, lost = units["height"].to_numpy(), units["lost"].to_numpy() / lasted
     slow = tuple(np.flatnonzero(heights > limit).tolist())
     others = tuple(np.flatnonzero(heights < THRESHOLDS.calm * limit).tolist())
-    is_alone = len(slow) == 1 and lost[slow[0]] < THRESHOLDS.alone
+    is_pair = len(slow) > 0 and len(units["members"][slow[0]]) == 2
+    is_alone = len(slow) == 1 and (not is_pair or lost[slow[0]] < THRESHOLDS.alone)
     if not slow or not others or is_alone:
         return None
     factor = math.exp(float(np.median(heights[list(slow)])))

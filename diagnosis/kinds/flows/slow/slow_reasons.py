@@ -27,7 +27,7 @@ LIMITS: Final = thresholds.limits("slow_reasons")
 _SCORE_SLACK: Final = 1e-9
 #: A group or pair of the job of this number.
 type Unit = tuple[int, int]
-#: What slow units may share: ``address``, ``node``, ``pair`` (of machines) or ``switch``, and its name.
+#: What slow units may share: ``address``, ``node``, ``pair`` (of addresses) or ``switch``, and its name.
 type Part = tuple[str, str]
 
 
@@ -133,7 +133,7 @@ def _explanation(slowdown: _Slowdown, fabric: _Fabric) -> tuple[int | None, Slow
     is_pair_at_its_address = len(slowdown.slow) == 1 and bool(addresses)
     pairs = [name for kind, name in best if kind == "pair"]
     if len(pairs) == 1:
-        return min(job for job, _ in slowdown.slow), _slow_path(pairs[0], slowdown, fabric)
+        return min(job for job, _ in slowdown.slow), _slow_path(slowdown, fabric)
     if switches and not is_narrow and not is_pair_at_its_address:
         return None, _slow_switch(switches, slowdown, fabric)
     owner = min(job for job, _ in slowdown.slow)
@@ -167,7 +167,7 @@ def _units_by_part(slowdown: _Slowdown, fabric: _Fabric) -> dict[Part, set[Unit]
     for job, unit in slowdown.slow | slowdown.other:
         members = fabric.transfers[job].units[unit]
         if len(members) == 2 and slowdown.peers:
-            units["pair", "-".join(sorted(capture.machine(member) for member in members))].add((job, unit))
+            units["pair", "-".join(sorted(capture.names[member] for member in members))].add((job, unit))
         for member in members:
             units["address", capture.names[member]].add((job, unit))
             place = capture.places.get(member)
@@ -208,8 +208,10 @@ def _slow_switch(switches: list[str], slowdown: _Slowdown, fabric: _Fabric) -> S
     )
 
 
-def _slow_path(pair: str, slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
+def _slow_path(slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
     """What joins two machines is slow: each of them is as fast as usual with all others."""
+    members = sorted(fabric.members_of(slowdown.slow))
+    pair = "-".join(sorted({fabric.capture.machine(member) for member in members}))
     times = f"{times_as_long(slowdown.factor)} as {slowdown.than}"
     return SlowReport(
         "slow_group",
@@ -217,7 +219,7 @@ def _slow_path(pair: str, slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
         slowdown.t1,
         f"What the two machines of {pair} send to each other took {times}. What they send to others did not: "
         "the path between them is slow.",
-        members=sorted(fabric.members_of(slowdown.slow)),
+        members=members,
         factor=slowdown.factor,
         link=pair,
         confidence=THRESHOLDS.doubtful,

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Final, TypeGuard
 
 import numpy as np
-import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture, Floats, Flows, Ints
 from diagnosis.kinds.flows.capture.packing import packable
-from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.grid import find_rare_pairs
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
@@ -280,25 +278,3 @@ def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_byte
     stops, begins = tail.gaps
     over = np.flatnonzero((begins - stops >= 0.5 * pause) & (tail.before(begins) >= 0.8 * usual))
     return float(stops[over[0]]) if len(over) else float(tail.stop[-1])
-
-
-def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
-    """The end of the last pacing record of each owner (of a sender) in each step: array [steps,
-    owners], NaN if there was none. Records that reach into the next step (merged ones) do not
-    count.
-    """
-    out = np.full(len(steps) * owners, np.nan)
-    for cell, end in flows.each(_last_ends, steps, owner, owners):
-        out[cell] = np.fmax(out[cell], end)
-    return out.reshape(len(steps), owners)
-
-
-@partition
-def _last_ends(part: Flows, steps: Steps, owner: Ints, owners: int) -> tuple[Ints, Floats]:
-    """The number of each step and owner, and the end of its last record in this part."""
-    step, own = steps.of(part.start), owner[part.src]
-    limit = np.append(steps.edges, np.inf)[np.clip(step, -1, len(steps)) + 1]
-    usable = (step >= 0) & (step < len(steps)) & (own >= 0) & (part.end <= limit)
-    table = pl.DataFrame({"cell": step[usable] * owners + own[usable], "end": part.end[usable]})
-    table = table.group_by("cell").agg(pl.col("end").max())
-    return table["cell"].to_numpy(), table["end"].to_numpy()

@@ -19,7 +19,7 @@ from diagnosis.kinds.flows.slow.exactness import why_unclear
 from diagnosis.kinds.flows.slow.slowness import SlowReport, slow_steps
 from diagnosis.kinds.flows.slow.switch_rates import switch_rates
 from diagnosis.kinds.flows.steps.rank_lanes import write_table
-from diagnosis.kinds.flows.steps.steps import Steps, rank_ends
+from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
 from diagnosis.kinds.flows.tell.report_rows import (
     CaptureRow,
@@ -29,7 +29,6 @@ from diagnosis.kinds.flows.tell.report_rows import (
     Pace,
     PairRow,
     PeerRow,
-    RankStep,
     SlowRow,
     StepRow,
     StepSeconds,
@@ -40,8 +39,6 @@ from diagnosis.plain import duration
 
 THRESHOLDS: Final = thresholds.of("tell")
 
-#: More rank-steps than this are not listed in the report; the separate table holds them.
-MAX_RANK_STEPS = 400_000
 #: Rows of clocks, and of groups that are compared.
 MAX_CLOCKS = 256
 MAX_PEERS = 200
@@ -182,7 +179,6 @@ def _job(
         ],
         how=layout.how,
         steps=[],
-        rank_steps={},
         diagnoses=[_slow_row(s, capture) for s in sorted(a.slow, key=lambda s: (s.t0, s.kind))],
     )
     if a.steps is not None:
@@ -208,8 +204,6 @@ def _add_steps(row: FlowJobRow, a: JobAnalysis, steps: Steps, capture: Capture, 
     row.paced_by = Pace(steps.pace, steps.how)
     row.peers = _peer_rows(a, capture)
     row.ceased = silent_members(a.job, steps, capture)
-    if len(steps) * len(a.job.members) <= MAX_RANK_STEPS:
-        row.rank_steps = _rank_steps(a, steps, capture)
 
 
 def _longer_steps(steps: Steps, usual: float, found: Sequence[SlowReport]) -> Bools:
@@ -243,38 +237,6 @@ def _peer_rows(a: JobAnalysis, capture: Capture) -> list[PeerRow]:
         members = sorted(capture.names[m] for m in a.transfers.units[unit])
         rows.append(PeerRow(members, round(typical, 3), round(worst, 3)))
     return sorted(rows, key=lambda row: (-row.worst, row.members))[:MAX_PEERS]
-
-
-def _rank_steps(a: JobAnalysis, steps: Steps, capture: Capture) -> dict[str, list[RankStep]]:
-    """Per address: the end of its group's last pacing record in each step."""
-    count = len(capture.names)
-    groups = a.layout.dp_groups or a.layout.pp_groups
-    owner = np.full(count, -1, dtype=np.int64)
-    for number, group in enumerate(groups):
-        owner[group] = number
-    flows = a.job.flows
-    if steps.pace != "all":
-        flows = flows.take(a.pairs.carries(flows, count, steps.pace))
-    ends = rank_ends(flows, steps, owner, len(groups))
-    out: dict[str, list[RankStep]] = {}
-    for number, group in enumerate(groups):
-        rows = _steps_of_group(ends[:, number].tolist(), steps, capture)
-        for name in _names(group, capture.names):
-            out[name] = rows
-    return out
-
-
-def _steps_of_group(ends: Sequence[float], steps: Steps, capture: Capture) -> list[RankStep]:
-    """A group's steps; each begins where the one before ended, or with the job's step after one that was not seen."""
-    rows: list[RankStep] = []
-    begin: float | None = None
-    for start, end in zip(steps.start.tolist(), ends, strict=True):
-        if np.isnan(end):
-            begin = None
-            continue
-        rows.append(RankStep(capture.at(start if begin is None else begin), capture.at(end)))
-        begin = end
-    return rows
 
 
 def _slow_row(slow: SlowReport, capture: Capture) -> SlowRow:

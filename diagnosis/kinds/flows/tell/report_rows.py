@@ -81,13 +81,6 @@ class PeerRow(msgspec.Struct, frozen=True):
     worst: float
 
 
-class RankStep(msgspec.Struct, frozen=True):
-    """One step of one member."""
-
-    start: float
-    end: float
-
-
 class FlowJobRow(msgspec.Struct):
     """One job. ``parallelism``: sizes, None where unknown; ``groups`` of members by dimension; ``how``: sentences on
     how the layout was found; ``ceased``: who fell silent first; ``table``: the file of the timeline; ``stated``: the
@@ -103,7 +96,6 @@ class FlowJobRow(msgspec.Struct):
     pairs: list[PairRow]
     how: list[str]
     steps: list[StepRow]
-    rank_steps: dict[str, list[RankStep]]
     diagnoses: list[SlowRow]
     step_s: StepSeconds | UnsetType = UNSET
     paced_by: Pace | UnsetType = UNSET

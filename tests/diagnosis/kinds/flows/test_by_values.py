@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,3 +67,45 @@ def test_what_names_tell_is_not_told_as_taken_by_values(tmp_path: Path) -> None:
 )
 def test_other_tables_with_addresses_are_no_flows(other: bytes) -> None:
     assert sniff(other, "table.csv") is None
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|"])
+def test_a_table_without_a_header_loses_no_row(separator: str, tmp_path: Path) -> None:
+    rows = table("no header", separator).split(b"\n", 1)[1]
+    part = parsed(rows, tmp_path)
+    found = records_of(part)
+    assert len(found) == 5
+    assert (found[0]["start"], found[0]["src"], found[0]["dst"]) == (1_790_000_000_250_000_000, *ENDS[:2])
+    assert (found[0]["bytes"], found[0]["packets"]) == (2_048_000, 500)
+    (note,) = [note for note in part.notes if "recognised by their values" in note]
+    assert "column 1 as start" in note
+
+
+def elastic(number: int) -> dict[str, Any]:
+    """One record as Elastic stores it."""
+    begin = BEGIN_S + number
+    ends = {"source": {"ip": ENDS[0], "port": 51000, "bytes": 2_048_000}, "destination": {"ip": ENDS[1], "port": 4791}}
+    return {"event": {"start": begin, "end": begin + 0.125}, **ends, "network": {"transport": "udp"}, "tags": ["a"]}
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+@pytest.mark.parametrize("is_array", [False, True])
+@pytest.mark.parametrize("damage", ["", "{not json"])
+def test_objects_in_objects_are_read(is_wrapped: bool, is_array: bool, damage: str, tmp_path: Path) -> None:
+    rows = [elastic(number) for number in range(5)]
+    rows = [{"_index": "flows", "_source": row} for row in rows] if is_wrapped else rows
+    lines = [json.dumps(row) for row in rows]
+    text = json.dumps(rows) if is_array else "\n".join([*lines, damage, ""])
+    found = records_of(parsed(text.encode(), tmp_path, "flows.json"))
+    assert len(found) == 5
+    assert (found[0]["start"], found[0]["end"] - found[0]["start"]) == (1_790_000_000_250_000_000, 125_000_000)
+    assert (found[0]["src"], found[0]["dst"], found[0]["bytes"]) == (*ENDS[:2], 2_048_000)
+    assert (found[0]["src_port"], found[0]["dst_port"]) == (51000, 4791)
+
+
+def test_objects_that_are_too_deep_are_left_out(tmp_path: Path) -> None:
+    deep: dict[str, Any] = {"x": 1}
+    for _ in range(200):
+        deep = {"x": deep}
+    lines = [json.dumps({**elastic(number), "deep": deep}) for number in range(5)]
+    assert len(records_of(parsed("\n".join([*lines, ""]).encode(), tmp_path, "flows.json"))) == 5

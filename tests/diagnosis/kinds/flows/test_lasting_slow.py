@@ -161,3 +161,16 @@ def test_who_alone_sends_far_is_not_late_by_its_own_work() -> None:
     assert not lasting.explains(late(5), STEPS, whole)
     others_too = judged({**both_ways(3.0, 1), **both_ways(3.0, 13)})
     assert not others_too.explains(late(1), STEPS, whole), "another sends as far and is not late"
+
+
+def test_the_order_of_rows_decides_nothing(tmp_path: Path) -> None:
+    slow = Slow("nic", 0, 99, 4.0, dp=2, pp=1)
+    capture = simulate(Job(tp=1, pp=3, dp=4, gpus=1, microbatches=6, steps=16, activation=80_000_000, slow=(slow,)))
+    shuffled = [capture.records.sample(fraction=1.0, shuffle=True, seed=seed) for seed in (1, 2)]
+    first, *others = (
+        analysed([capture], tmp_path / str(number), rows) for number, rows in enumerate([capture.records, *shuffled])
+    )
+    for other in others:
+        assert other["suspects"] == first["suspects"]
+        assert other["diagnoses"] == first["diagnoses"]
+        assert job_of(other, capture)["diagnoses"] == job_of(first, capture)["diagnoses"]

@@ -42,12 +42,13 @@ type Values = Mapping[str, Sequence[str]]
 
 class Taken(NamedTuple):
     """``names``: each column's name, or ours where its values told it; ``note``: what was taken for
-    what; ``separator``: of the header.
+    what; ``separator``: of the header, if it ``has_header``.
     """
 
     names: tuple[str, ...]
     note: str
     separator: str = ","
+    has_header: bool = True
 
 
 def _has_two_addresses(line: str) -> bool:
@@ -57,20 +58,24 @@ def _has_two_addresses(line: str) -> bool:
 
 
 def header_by_values(lines: Sequence[str]) -> Taken | None:
-    """The columns of a table by its first lines, the header first; None if they are no flows."""
+    """The columns of a table by its first lines, the header first, if it has one; None if they are no flows."""
     if len(lines) <= THRESHOLDS.rows or not _has_two_addresses(lines[1][: LIMITS.line_chars]):
         return None
+    has_header = not _has_two_addresses(lines[0][: LIMITS.line_chars])
     for separator in _SEPARATORS:
         try:
             header, *rows = csv.reader(lines[: LIMITS.rows], delimiter=separator)
         except (csv.Error, ValueError):
             continue
+        if not has_header:
+            rows.insert(0, header)
+            header = [f"column {number}" for number in range(1, len(header) + 1)]
         whole = [row for row in rows if len(row) == len(header)]
         is_table = len(header) >= THRESHOLDS.columns and len(whole) >= THRESHOLDS.rows
         if is_table and len(set(header)) == len(header):
             taken = take_by_values([name.strip() for name in header], whole)
             if taken is not None:
-                return taken._replace(separator=separator)
+                return taken._replace(separator=separator, has_header=has_header)
     return None
 
 
@@ -144,7 +149,7 @@ def _ports(names: Sequence[str], values: Values, named: Mapping[str, str]) -> li
 
 
 def _volumes(names: Sequence[str], values: Values, named: Mapping[str, str]) -> dict[str, str]:
-    """Bytes: the whole numbers with the largest sum; packets: those that make packets of a usual
+    """Bytes: the whole numbers with the largest sum; packets: the fewest that make packets of a usual
     size.
     """
     whole = _all_of(str.isdecimal, names, values)
@@ -158,7 +163,7 @@ def _volumes(names: Sequence[str], values: Values, named: Mapping[str, str]) -> 
     if of_bytes is None or "packets" in named:
         return found
     sizes = list(map(_number, values[of_bytes]))
-    for name in whole:
+    for name in sorted(whole, key=sums.__getitem__):
         counts = list(map(_number, values[name]))
         pairs = zip(sizes, counts, strict=True)
         if name != of_bytes and all(_is_packet_size(size, count) for size, count in pairs):

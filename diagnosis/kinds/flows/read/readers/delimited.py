@@ -143,7 +143,8 @@ def _by_values(head: bytes) -> Header | None:
     taken = header_by_values([text for text in texts if text])
     if taken is None:
         return None
-    return Header(taken.names, taken.separator, len(lines[0]) + 1, "delimited", taken.note)
+    size = len(lines[0]) + 1 if taken.has_header else 0
+    return Header(taken.names, taken.separator, size, "delimited", taken.note)
 
 
 def _may_name_addresses(lines: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""JSON: nfdump (ndjson, json), goflow2, Zeek."""
+"""JSON: nfdump (ndjson, json), goflow2, Zeek, and objects in objects (``source.ip``), as Elastic stores flows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from diagnosis.kinds.flows.read.readers.column_names import plain
 from diagnosis.kinds.flows.read.readers.columns import Columns
 from diagnosis.model import ParseHints
 
+#: Objects are opened so many deep.
+MAX_DEPTH = 4
+#: What Elastic's exports wrap a record in.
+_WRAPPER = "_source."
 #: A pretty-printed array must be in memory as a whole.
 MAX_ARRAY_BYTES = 128 << 20
 
@@ -37,7 +41,7 @@ def _object(line: bytes) -> dict[str, Json] | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return _flatten(found) if isinstance(found, dict) else None
 
 
 def _first_of_array(text: bytes) -> dict[str, Json] | None:
@@ -45,7 +49,7 @@ def _first_of_array(text: bytes) -> dict[str, Json] | None:
         found, _ = json.JSONDecoder().raw_decode(text[1:].decode("utf-8", "replace").lstrip())
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return _flatten(found) if isinstance(found, dict) else None
 
 
 def _is_flow(row: dict[str, Json]) -> bool:
@@ -97,14 +101,30 @@ def read_json_array(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
 def _table(block: bytes) -> pl.DataFrame:
     """A block's objects; if the fast way fails, lines that are not JSON are left out one by one."""
     try:
-        return pl.read_ndjson(block, infer_schema_length=1000)
+        return _opened(pl.read_ndjson(block, infer_schema_length=1000))
     except pl.exceptions.PolarsError:
-        rows = [_flatten(row) for line in block.split(b"\n") if (row := _object(line)) is not None]
+        rows = [row for line in block.split(b"\n") if (row := _object(line)) is not None]
         return pl.from_dicts(rows, infer_schema_length=None, strict=False) if rows else pl.DataFrame()
 
 
-def _flatten(row: dict[str, Json]) -> dict[str, Json]:
-    return {k: v for k, v in row.items() if not isinstance(v, (dict, list))}
+def _opened(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with the fields of its objects as columns, as :func:`_flatten` names them."""
+    for _ in range(MAX_DEPTH):
+        objects = [name for name, kind in table.schema.items() if isinstance(kind, pl.Struct)]
+        table = table.unnest(objects, separator=".")
+    return table.rename(lambda name: name.removeprefix(_WRAPPER))
+
+
+def _flatten(row: dict[str, Json], depth: int = MAX_DEPTH) -> dict[str, Json]:
+    """The values of a row, those of objects in it by dotted names; without lists."""
+    flat: dict[str, Json] = {}
+    for name, value in row.items():
+        if isinstance(value, dict) and depth > 0:
+            inside = _flatten(value, depth - 1)
+            flat |= {f"{name}.{own}".removeprefix(_WRAPPER): one for own, one in inside.items()}
+        elif not isinstance(value, (dict, list)):
+            flat[name] = value
+    return flat
 
 
 def _format(row: dict[str, Json]) -> str:
