@@ -53,6 +53,7 @@ class LogPart(msgspec.Struct, frozen=True):
     confidence: float = 0.0
     nodes: tuple[LoggedNode, ...] = ()
     events: tuple[LoggedEvent, ...] = ()
+    help: str = ""
 
 
 class FlowPart(msgspec.Struct, frozen=True):
@@ -157,7 +158,9 @@ class Known:
 
     @property
     def category_advice(self) -> str:
-        """What the taxonomy advises for the category."""
+        """What usually helps where a line states this cause, else what the taxonomy advises."""
+        if self.logs.help and self.logs.id == self.answer.id:
+            return self.logs.help
         tree = taxonomy.load()
         advice = tree.get(self.answer.id).advice if self.answer.id in tree else ""
         return advice or "Correct what the evidence names, then restart."
@@ -308,6 +311,7 @@ TABLE: Final[dict[str, Callable[[Known], FactValue]]] = {
     "is_user_error": _is_user_error,
     "has_worked": lambda k: k.has_worked,
     "is_to_look_up": lambda k: k.is_of("look_first"),
+    "is_refusal": lambda k: k.is_of("refusals"),
     "is_outside": lambda k: k.is_of("outside"),
     "is_nan": lambda k: k.answer.subcategory in ("nan_divergence", "silent_data_corruption"),
     "is_silent": lambda k: k.symptom in ("hang", "slow"),

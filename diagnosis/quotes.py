@@ -26,6 +26,7 @@ _SOURCE: Final = re.compile(r"[\w./-]+\.(?:py|cc|cpp|cu|c|h|hpp|go|rs)(?::\d+)?:
 #: The path after a message about it.
 _LAST_PATH: Final = re.compile(r"(?:\s(?:in|at|from))?\s*:\s*([\"']?)/[\w./:-]+…?\1$")
 _WORD: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d_]+(?!\w)")
+_PATH: Final = re.compile(r"\S*/\S*")
 #: Paths, addresses of memory and of devices.
 _ADDRESS: Final = re.compile(r"(?:^|[\s\"'])/[\w.-]+/|0x[0-9a-f]{4}|[0-9a-f]{2}:[0-9a-f]{2}[:.]")
 #: Remains of a cut bracket, of code or of a table, which are no sentence.
@@ -86,9 +87,10 @@ def _without_brackets(text: str) -> str:
     text = _LAST_PATH.sub("", text)
     text = " ".join(_SOURCE.sub(" ", text).split()).strip(" ,;:.-=|*")
     text = text.replace(" ,", ",").replace(" :", ":")
-    is_told = len(_WORD.findall(text)) >= MIN_CLAUSE_WORDS or _EXCEPTION.match(text)
-    is_clause = is_told and not _FRAGMENT.search(text)
-    return clip(text, MAX_CLAUSE_CHARS) if is_clause else ""
+    said = clip(text, MAX_CLAUSE_CHARS)
+    words = _WORD.findall(_PATH.sub(" ", said))  # a path alone tells nothing
+    is_told = len(words) >= MIN_CLAUSE_WORDS or _EXCEPTION.match(text)
+    return said if is_told and not _FRAGMENT.search(text) else ""
 
 
 def clip(text: object, width: int) -> str:

@@ -143,6 +143,7 @@ def logs_report(logs: LogDiagnosis, advice: Advice | None = None) -> LogsReport:
         attempt=logs.attempt,
         advice=advice,
         timeline=logs.timeline,
+        help=logs.help,
     )
 
 

@@ -221,7 +221,7 @@ class ClockRow(msgspec.Struct, frozen=True):
 
 
 class LogsReport(msgspec.Struct, frozen=True):
-    """The ``logs`` object."""
+    """The ``logs`` object. ``help``: what usually helps where a line states this cause."""
 
     is_failure: bool
     outcome: str
@@ -244,6 +244,7 @@ class LogsReport(msgspec.Struct, frozen=True):
     attempt: int
     advice: Advice | None
     timeline: Timeline
+    help: str = ""
 
 
 class SuspectRow(msgspec.Struct, frozen=True):

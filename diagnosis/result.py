@@ -129,6 +129,7 @@ class LogDiagnosis:
     was read of each log, a sentence by its path. ``stated``: what
     its nodes state of their set-up, with the path; ``measures``: what they say of their steps;
     ``shown``: what lines show beside the verdict, such as ranks that are behind or missing.
+    ``help``: what usually helps where a line states the verdict's cause.
     """
 
     is_failure: bool
@@ -163,6 +164,7 @@ class LogDiagnosis:
     stated: tuple[tuple[str, Fact], ...] = ()
     measures: tuple[Measure, ...] = ()
     shown: tuple[Result, ...] = ()
+    help: str = ""
 
     @property
     def has_evidence(self) -> bool:

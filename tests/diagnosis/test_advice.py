@@ -55,6 +55,22 @@ def test_one_machine_event_is_enough_to_evict_without_checks():
     assert got["commands"]["kubernetes"].startswith("kubectl cordon gpu-7")
 
 
+def test_what_helps_against_the_cause_that_a_line_states_is_said_instead_of_what_its_category_advises():
+    stated = logs(category="framework", subcategory="rendezvous_timeout", id="framework.rendezvous", help="End it.")
+    assert advise({"logs": stated})["next"] == "End it."
+    corrected = {"logs": stated, "conclusion": {**stated, "condition": "failed", "id": "user.config.invalid"}}
+    assert "End it." not in advise(corrected)["next"]
+
+
+def test_a_request_that_the_platform_refused_is_mended_before_it_is_sent_again():
+    refused = logs(category="platform", subcategory="scheduler", symptom="launch_failure")
+    assert advise({"logs": refused})["rule"] == "resubmit.outside", "no conclusion denies that it worked"
+    answer = {name: refused[name] for name in ("category", "subcategory", "confidence")}
+    moment = {"stage": "launch", "iteration": None}
+    got = advise({"logs": refused, "conclusion": {**answer, "condition": "failed", "moment": moment}})
+    assert (got["rule"], got["action"]) == ("fix.request", "fix_input")
+
+
 def test_one_network_alert_is_tolerated_and_two_within_five_minutes_evict():
     def event(*times):
         lines = [{"node": "n1", "time": t} for t in times]

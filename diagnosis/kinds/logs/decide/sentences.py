@@ -157,6 +157,13 @@ def inferred_facts(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple
     return (*out, *_known_help(case, roots), *_history(case))
 
 
+def help_of(case: Case, roots: Sequence[LogEvent], category: str) -> str:
+    """What the first decisive rule of this category advises, of those that matched a root line."""
+    rules = [case.rules.rules[event.signature] for event in roots if event.signature]
+    decisive = (rule for rule in rules if rule.strength is Strength.DECISIVE)
+    return next((rule.advice for rule in decisive if rule.category == category), "")
+
+
 def _known_help(case: Case, roots: Sequence[LogEvent]) -> list[str]:
     """What the rules of the root lines advise, where people mend the cause themselves: a setting,
     code, a quota. The advice about machines comes from the ladder alone (``diagnosis.advice``).

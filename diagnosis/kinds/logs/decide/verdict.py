@@ -76,6 +76,7 @@ def conclude(case: Case) -> LogDiagnosis:
         missing=(*mixed.mixed_jobs_sentences(case), *sentences.missing_evidence(case)),
         observed=(*sentences.observed_facts(case, when, where, lead), *sentences.odd_iterations(odd)),
         inferred=sentences.inferred_facts(case, when, lead),
+        help=sentences.help_of(case, lead, verdict.id),
         culprits=where.culprits,
         clues=run("reasons", lambda: explain.clues(case, roots, classification, where, verdict), ()),
     )
