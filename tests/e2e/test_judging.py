@@ -195,6 +195,9 @@ def test_rows_of_lists_are_one_line_high_and_whole_on_hover(engineer: Page, samp
         page.goto(address)
         expect(page.locator(rows).first).to_be_visible()
         assert set(page.locator(rows).evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")) == {36}
+    page.goto("/")
+    begins = "all => all.map(row => [...row.children].map(cell => Math.round(cell.getBoundingClientRect().x)).join())"
+    assert len(set(page.locator("li.incident-row").evaluate_all(begins))) == 1, "columns begin at one place in each row"
     page.goto("/incidents/")
     headline = page.locator(".incident-row a.headline").first
     assert headline.inner_text().lower() in (headline.get_attribute("title") or "").lower()

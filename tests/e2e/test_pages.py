@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
 from tests.e2e.conftest import SIZES, Site
-from tests.e2e.readable import check_readable
+from tests.e2e.readable import check_fits, check_readable, check_steady
 from tests.e2e.test_desk import open_sample
 
 pytestmark = pytest.mark.e2e
@@ -51,14 +51,6 @@ FURTHER = {
 #: statistics and job draw charts, whose library is loaded only there
 PLAIN = [name for name in PAGES if name not in {"statistics", "job", "incident"}]
 WEIGHT_BYTES = 150_000
-#: how far what is shown may move while a page loads: Chromium's sum of shares of the window
-MAX_SHIFT = 0.05
-_SHIFT = """() => new Promise((told) => {
-  let shift = 0;
-  new PerformanceObserver((list) => { for (const entry of list.getEntries()) shift += entry.value; })
-    .observe({ type: "layout-shift", buffered: true });
-  requestAnimationFrame(() => requestAnimationFrame(() => told(shift)));
-})"""
 
 
 def address_of(page: Page, name: str) -> str:
@@ -97,7 +89,7 @@ def test_a_page_is_light_self_contained_and_readable_in_every_form(
     if name in PLAIN:
         weights = {request.url: weight(request) for request in asked.copy()}
         assert 0 < sum(weights.values()) <= WEIGHT_BYTES, weights
-    assert quiet.evaluate(_SHIFT) < MAX_SHIFT
+    check_steady(quiet)
     check_readable(quiet)
     photograph(quiet, name)
 
@@ -111,7 +103,21 @@ def test_further_pages_are_readable_in_every_form(
         response = page.goto(address)
         assert response and response.ok, address
         page.wait_for_load_state("networkidle")
+        if address != "/api/docs/":  # Swagger UI draws what it has read so far, and moves it
+            check_steady(page)
         check_readable(page)
+
+
+def test_a_job_with_the_longest_name_makes_no_page_wider(quiet: Page) -> None:
+    quiet.goto("/jobs/")
+    token = next(cookie["value"] for cookie in quiet.context.cookies() if "csrf" in cookie["name"])
+    headers = {"X-CSRFToken": token, "Referer": quiet.url}
+    made = quiet.request.put("/api/v1/jobs/long-name/", data={"name": "x" * 200}, headers=headers)
+    assert made.ok, made.text()
+    for address in ("/jobs/", "/jobs/long-name/", "/jobs/long-name/compare/", "/upload/?job=long-name"):
+        response = quiet.goto(address)
+        assert response and response.ok, address
+        check_fits(quiet)
 
 
 _LAYOUT = """() => { const { layout } = document.querySelector(".chart[data-keys]");

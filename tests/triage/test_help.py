@@ -67,6 +67,14 @@ def test_a_picture_is_sent_with_its_type(client: Any, ada: Any) -> None:
         assert b"".join(answer.streaming_content) == (ROOT / "docs" / name).read_bytes()
 
 
+def test_a_picture_has_its_room_before_it_has_come(client: Any, ada: Any) -> None:
+    """The page of the integrations moved by .18 of the window while its pictures came."""
+    page = client.get("/help/integrations/").content.decode()
+    pictures = re.findall(r"<img[^>]*>", page)
+    assert pictures
+    assert all(re.search(r'width="\d{3,4}" height="\d{2,4}"', picture) for picture in pictures)
+
+
 def test_strangers_are_asked_to_sign_in(client: Any) -> None:
     for address in ("/help/", "/help/client/", "/help/pictures/linear.svg"):
         assert client.get(address).url.startswith("/sign-in/")

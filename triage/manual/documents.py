@@ -81,7 +81,17 @@ def _target(link: str) -> Target | None:
     path = _documents().get(file.removesuffix(".md"))
     if path:
         return Target(help_url(path.stem, anchor), _title(path))
-    return Target(reverse("help-picture", args=[file])) if picture(file) else None
+    found = picture(file)
+    return Target(reverse("help-picture", args=[file]), size=_size(found[0])) if found else None
+
+
+def _size(path: Path) -> tuple[int, int] | None:
+    """Width and height of a PNG from its first chunk; None for other pictures."""
+    with path.open("rb") as file:
+        head = file.read(24)
+    if not head.startswith(b"\x89PNG") or len(head) < 24:
+        return None
+    return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
 
 
 def _title(path: Path) -> str:

@@ -21,7 +21,7 @@ _TAGS = {
 }
 _ATTRIBUTES = {
     "a": {"href"},
-    "img": {"src", "alt", "loading"},
+    "img": {"src", "alt", "loading", "width", "height"},
     "ol": {"start"},
     "pre": {"tabindex"},
     "div": {"class", "tabindex"},
@@ -65,10 +65,12 @@ class Document:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a link leads on the site. ``title`` replaces the name of a file as the link's words."""
+    """Where a link leads on the site. ``title`` replaces the name of a file as the link's words. ``size`` is that of a
+    picture, in pixels, so that its room is free before it has come."""
 
     address: str
     title: str = ""
+    size: tuple[int, int] | None = None
 
 
 Find = Callable[[str], Target | None]
@@ -145,6 +147,8 @@ def _with_addresses(tokens: list[Token], find: Find) -> Iterator[Token]:
         elif token.type == "image":
             picture = find(str(token.attrs["src"]))
             token.attrs |= {"src": picture.address if picture else "", "loading": "lazy"}
+            if picture and picture.size:
+                token.attrs |= {"width": picture.size[0], "height": picture.size[1]}
         elif token.type == "text" and target and target.title and token.content.endswith(".md"):
             token.content = target.title
         if target or token.type not in {"link_open", "link_close"}:
