@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diagnosis import ParseHints, jit, parse
+from diagnosis import ParseHints, jit, machine_code, parse
 from diagnosis.pipeline import diagnose
 from ingest.wire import loki, otlp, scanning
 from ingest.wire.rows import Budget
@@ -33,7 +33,7 @@ _RECORD = b"\x12\x04\x12\x02\x0a\x00"
 
 def main() -> list[str]:
     """Compile the loops into the checkout; returns the names of those that nothing here calls."""
-    jit._MAX_INTERPRETED = -1  # type: ignore[misc]  # every call is worth it
+    jit.load()
     files = {f"{number}.log": f"{line}\n".encode() * 40 for number, line in enumerate(_LINES)}
     with tarfile.open(ROOT / "samples" / "sigkill_rank5.tar.gz") as archive:
         for member in archive:
@@ -48,10 +48,9 @@ def main() -> list[str]:
     for tags, value in ((otlp._TAGS, scanning.unwrap), (loki._TAGS, scanning.moments)):
         if (read := scanning.records(_RECORD, tags, Budget())) is not None:
             value(np.frombuffer(_RECORD, np.uint8), read[0][:, :2])
+    own = (module for name, module in sys.modules.copy().items() if name.startswith(("diagnosis.", "ingest.")))
+    every = [value for module in own for value in vars(module).values() if isinstance(value, jit._Loop)]
+    called = {one for loop in every if loop.codes for one in machine_code.with_callees(loop._function)}
     return sorted(
-        f"{name}.{loop._function.__name__}"
-        for name, module in sys.modules.copy().items()
-        if name.startswith(("diagnosis.", "ingest."))
-        for loop in vars(module).values()
-        if isinstance(loop, jit._Loop) and loop._machine_code is None
+        {f"{loop._function.__module__}.{loop._function.__name__}" for loop in every if loop._function not in called}
     )

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import jit
+from diagnosis import jit, machine_code
 from diagnosis.jit import compiled
 from diagnosis.kinds.logs.read import hashing, records, scan, stamps
 
@@ -96,19 +96,23 @@ def test_the_interpreter_gives_what_compiled_code_gives(rows: list[str]) -> None
         (records._assign_records, (line, line * 0, level, *known, line.copy(), *numbers(1, np.uint8))),
     ]
     for loop, taken in cases:
-        one, other = _copied(taken), _copied(taken)
-        assert loop._interpret(*one) == loop.load()(*other)
-        for a, b in zip(one, other, strict=True):
-            assert np.array_equal(a, b), loop.__name__
+        kinds = machine_code.kinds_of(taken)
+        for compiled_loop in (loop.load(), loop.codes.get(kinds) or loop.compile(kinds)):
+            one, other = _copied(taken), _copied(taken)
+            assert loop._interpret(*one) == compiled_loop(*other)
+            for a, b in zip(one, other, strict=True):
+                assert np.array_equal(a, b), loop.__name__
 
 
 def test_many_elements_are_left_to_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_MAX_INTERPRETED", 10)
+    monkeypatch.setattr(jit, "_MAX_BEFORE_NUMBA", 10)
     monkeypatch.setattr(jit._Loop, "interpreted", 0)
+    monkeypatch.setattr(jit._Loop, "is_any_loaded", False)
     monkeypatch.setattr(jit, "_numba", functools.cache(jit._numba.__wrapped__))
     loop: Any = compiled(_total)
-    calls = [(loop(np.arange(4)), loop._machine_code is None) for _ in range(4)]
-    assert calls == [(6, True), (6, True), (6, False), (6, False)]
+    calls = [(loop(np.arange(4)), len(loop.codes)) for _ in range(4)]
+    assert calls == [(6, 0), (6, 0), (6, 1), (6, 1)]
 
 
 @pytest.mark.parametrize("module", ["diagnosis.pipeline", "triage.asgi"])

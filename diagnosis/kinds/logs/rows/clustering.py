@@ -241,21 +241,30 @@ def _open_loose(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
     if words.shape[1] < 2 or len(words) < _MIN_LOOSE_ROWS:
         return None
     group, _ = hashing.distinct(_sums(np.where(is_word[words], -1, words)))
-    opened = words.copy()
-    return (
-        opened if _divide(words, np.argsort(group, kind="stable"), np.sort(group), is_word, is_name, opened) else None
-    )
+    opened, order = words.copy(), np.argsort(group, kind="stable")
+    parts, of_word = np.empty((3, len(words) + 1), np.int64), np.zeros((2, len(is_word)), np.int64)
+    room = parts, of_word, np.empty(words.shape[1], np.bool_), np.empty(len(words), np.int64)
+    return opened if _divide(words, order, np.sort(group), is_word, is_name, opened, *room) else None
 
 
 @compiled
-def _divide(  # noqa: PLR0912, PLR0915
-    words: Words, order: Numbers, group: Numbers, is_word: Flags, is_name: Flags, opened: Words
+def _divide(  # noqa: PLR0912, PLR0915, PLR0917
+    words: Words,
+    order: Numbers,
+    group: Numbers,
+    is_word: Flags,
+    is_name: Flags,
+    opened: Words,
+    parts: Numbers,
+    of_word: Numbers,
+    is_varied: Flags,
+    part: Numbers,
 ) -> bool:
     """Divides each group of ``order`` by its words and opens the positions that vary within the parts; whether any was.
-    O(words x depth); sorting would take the compiler four seconds.
+    The last four arguments are room for the work. O(words x depth); sorting would take the compiler four seconds.
     """
     size, length = words.shape
-    low, high, level = np.empty(size + 1, np.int64), np.empty(size + 1, np.int64), np.empty(size + 1, np.int64)
+    low, high, level = parts[0], parts[1], parts[2]
     waiting = 0
     begin = 0
     for at in range(1, size + 1):
@@ -263,9 +272,8 @@ def _divide(  # noqa: PLR0912, PLR0915
             low[waiting], high[waiting], level[waiting] = begin, at, 0
             waiting += 1
             begin = at
-    is_varied = np.empty(length, np.bool_)
     # of each word, in which turn it was met last, and where its rows begin
-    met, place = np.zeros(len(is_word), np.int64), np.zeros(len(is_word), np.int64)
+    met, place = of_word[0], of_word[1]
     turn = 0
     has_opened = False
     while waiting:
@@ -309,7 +317,8 @@ def _divide(  # noqa: PLR0912, PLR0915
                         opened[order[at], position] = _WILDCARD_NUMBER
             has_opened = True
             continue
-        part = order[begin:end].copy()
+        for at in range(rows):
+            part[at] = order[begin + at]
         turn += 1
         for at in range(rows):
             word = words[part[at], best]
