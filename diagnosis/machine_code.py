@@ -13,7 +13,7 @@ import ctypes
 import functools
 import hashlib
 import importlib
-import tempfile
+import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -139,9 +139,9 @@ def _write(target: Path, data: bytes) -> None:
     """Writes a file in one step; nothing where that is not allowed: then it is compiled again next time."""
     try:
         target.parent.mkdir(exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as out:
-            out.write(data)
-        Path(out.name).replace(target)
+        whole = target.with_suffix(f".{os.getpid()}")  # all who may read the module may read it
+        whole.write_bytes(data)
+        whole.replace(target)
     except OSError:
         return
 

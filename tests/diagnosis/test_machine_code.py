@@ -46,6 +46,9 @@ def _run(folder: Path, step: int = 1) -> str:
 
 def test_only_the_first_process_needs_numba(tmp_path: Path) -> None:
     assert _run(tmp_path) == "(12, 3) (7, 2) True"
+    stored = list((tmp_path / "__pycache__").glob("*.loop"))
+    assert len(stored) == 2
+    assert {one.stat().st_mode for one in stored} == {(tmp_path / "looping.py").stat().st_mode}
     assert _run(tmp_path) == "(12, 3) (7, 2) False"
 
 
