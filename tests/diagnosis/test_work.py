@@ -15,8 +15,9 @@ import pytest
 from diagnosis import gathering, pipeline
 from tests.patience import steps_of
 
-#: A file and a message of its own may take so many steps more.
-MOST_A_FILE, MOST_A_MESSAGE = 1_750, 88
+#: A file and a message of its own may take so many steps more. A fifth of all steps went when lines of one form were
+#: searched once; other lines are read of more files, so that the share of a file grew.
+MOST_A_FILE, MOST_A_MESSAGE = 2_400, 88
 NODES = 8
 
 
@@ -78,7 +79,7 @@ def of_messages(folder: Path, count: int) -> int:
     return work(log)
 
 
-@pytest.mark.parametrize(("few", "many", "most"), [(500, 1_000, 264), (1_000, 2_000, 74)])
+@pytest.mark.parametrize(("few", "many", "most"), [(500, 1_000, 206), (1_000, 2_000, 69)])
 def test_the_more_lines_the_fewer_steps_each(folder: Path, few: int, many: int, most: int) -> None:
     more = of_job(folder, many) - of_job(folder, few)
     assert more <= most * NODES * (many - few)

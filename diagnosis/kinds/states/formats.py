@@ -100,14 +100,20 @@ def load_layouts() -> tuple[Format, ...]:
 def format_of(text: str) -> Format | None:
     """The format of a report that begins with ``text``; None for any other text."""
     head = text[:SIGN_BYTES]
-    possible = _signs().possible(head)
-    asked = (one for one in load() if one.sign.pattern in possible)
-    return next((one for one in asked if one.sign.search(head)), None)
+    places, formats = _places_of_signs(), load()
+    possible = sorted(map(places.__getitem__, _signs().possible(head)))
+    return next((formats[place] for place in possible if formats[place].sign.search(head)), None)
+
+
+@cache
+def _places_of_signs() -> dict[str, int]:
+    """The number of the first format with each sign."""
+    return {one.sign.pattern: place for place, one in reversed(tuple(enumerate(load())))}
 
 
 @cache
 def _signs() -> SignSearch:
-    return SignSearch(one.sign.pattern for one in load())
+    return SignSearch(_places_of_signs())
 
 
 def _format(row: Mapping[str, Any]) -> Format:

@@ -80,7 +80,7 @@ def quantities(line: str) -> Iterator[Quantity]:
     for number in _numbers.of(line):
         kind = number.kind
         if number.is_named_by_digits:
-            kind = _kind_of(line, number.start, number.unit)
+            kind = _kind(_without_numbers(_before(line, number.start)), number.unit)
         if kind is not None:
             yield Quantity(kind.name, kind.sense, kind.unit, _value(line, number) * kind.factor)
 
@@ -103,8 +103,9 @@ def _numbers_of(line: str) -> tuple[_Number, ...]:
     numbers: list[_Number] = []
     for found in _NUMBER.finditer(line):
         start, unit = found.start(), "s" if found["seconds"] else found["unit"] or ""
-        is_named_by_digits = _DIGIT.search(_last_word(_before(line, start))) is not None
-        kind = _kind_of(line, start, unit)
+        before = _before(line, start)
+        is_named_by_digits = _DIGIT.search(before, before.rstrip().rfind(" ") + 1) is not None
+        kind = _kind(_without_numbers(before), unit)
         seconds = found.span("seconds") if found["seconds"] else None
         if kind is not None or is_named_by_digits:
             numbers.append(_Number(start, found.end("number"), seconds, unit, kind, is_named_by_digits))
@@ -154,17 +155,6 @@ def _value(line: str, number: _Number) -> float:
 def _before(line: str, start: int) -> str:
     """The text before a number that may name it."""
     return _ASIDE.sub("", line[max(0, start - LIMITS.chars_before) : start])
-
-
-def _kind_of(line: str, start: int, unit: str) -> _Kind | None:
-    """What the number that begins there is."""
-    return _kind(_without_numbers(_before(line, start)), unit)
-
-
-def _last_word(before: str) -> str:
-    """The last word before a number."""
-    written = before.rstrip()
-    return written[written.rfind(" ") + 1 :]
 
 
 def _without_numbers(before: str) -> str:
