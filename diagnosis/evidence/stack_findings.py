@@ -10,8 +10,8 @@ import msgspec
 
 from diagnosis.evidence.accused import Suspect
 
-#: Rules of stacks of which fewer than two had a rank.
-_NOTHING_COMPARED: Final = ("none", "too_few")
+#: The rule of stacks of which none has a rank.
+_NOTHING_COMPARED: Final = "none"
 
 
 class StackGroup(msgspec.Struct, frozen=True):
@@ -81,8 +81,8 @@ class StackFinding(msgspec.Struct, frozen=True):
 
     @property
     def shows_course(self) -> bool:
-        """Whether dumps were compared: a single one shows a moment of a job that may be well."""
-        return bool(self.suspects) or self.rule not in _NOTHING_COMPARED
+        """Whether a dump has a rank: one without shows a moment of a job that may be well."""
+        return bool(self.suspects) or self.rule != _NOTHING_COMPARED
 
     @property
     def is_stuck(self) -> bool:

@@ -52,8 +52,8 @@ BEHIND = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="framework.collect
 OTHER_VERSION = replace(BROKEN, check=replace(CHECK, id=SETUP_CHECK))
 SLOW_PLACE = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="performance.straggler"))
 STILL = StackFinding(reason="they wait", rule="waiting")
-LONE = StackFinding(reason="one dump", rule="too_few")
-LONE_WITH_SUSPECT = StackFinding(reason="one dump", rule="too_few", suspects=(Suspect("n1"),))
+LONE = StackFinding(reason="one dump", rule="none")
+LONE_WITH_SUSPECT = StackFinding(reason="one dump", rule="none", suspects=(Suspect("n1"),))
 MOVING = StackFinding(reason="they move", is_moving=True)
 
 
