@@ -24,6 +24,8 @@ from ingest import processes
 from lab.measure.site import ROOT, Site, running
 
 _PATIENCE_S = 1800.0
+#: what the site answers while its database is busy, and when a client sends again
+_BUSY, _AGAIN_S = 503, 1.0
 _LINES = "".join(
     f"2026-03-01 08:{n // 60:02d}:{n % 60:02d} [rank{{rank}}] iteration {n + 1}/500 loss 2.{n} job {{number}}\n"
     for n in range(40)
@@ -40,11 +42,14 @@ class Sender(threading.Thread):
         super().__init__()
         self._site, self._numbers, self._is_at_once = site, numbers, is_at_once
         self._connection = http.client.HTTPConnection(urlsplit(site.url).netloc, timeout=600)
+        #: jobs that were sent, and answers that asked to send again because the database was busy
+        self.sent = self.busy = 0
 
     def run(self) -> None:
         for number in self._numbers:
             text = (_LINES + _END).format(rank=number % 8, number=number)
             (self._send_at_once if self._is_at_once else self._send)(f"small-{number}", text.encode())
+            self.sent += 1
 
     def _send(self, slug: str, data: bytes) -> None:
         self._ask("POST", "/api/v1/jobs/", json.dumps({"name": slug, "slug": slug, "outcome": "failed"}).encode())
@@ -58,11 +63,16 @@ class Sender(threading.Thread):
 
     def _ask(self, method: str, path: str, body: bytes, kind: str = "application/json") -> None:
         headers = {"Authorization": f"Bearer {self._site.token}", "Content-Type": kind}
-        self._connection.request(method, path, body, headers)
-        answer = self._connection.getresponse()
-        told = answer.read()
+        while True:
+            self._connection.request(method, path, body, headers)
+            answer = self._connection.getresponse()
+            told = answer.read()
+            if answer.status != _BUSY:
+                break
+            self.busy += 1
+            time.sleep(_AGAIN_S)
         if answer.status >= 400:
-            raise SystemExit(f"{path} answered {answer.status}: {told[:300]!r}")
+            raise RuntimeError(f"{path} answered {answer.status}: {told[:300]!r}")
 
 
 def main() -> int:
@@ -84,6 +94,8 @@ def main() -> int:
             sender.start()
         for sender in senders:
             sender.join()
+        if sum(sender.sent for sender in senders) != chosen.jobs:
+            raise SystemExit("a sender was refused: nothing is measured")
         sent_s = time.monotonic() - began
         left = _wait(site, began)
         done_s = time.monotonic() - began
@@ -91,6 +103,7 @@ def main() -> int:
         spent.subtract(before)
     parts = ", ".join(f"{part} {1000 * cpu_s / chosen.jobs:.0f}" for part, cpu_s in sorted(spent.items()))
     print(f"{chosen.jobs} jobs: sent after {sent_s:.1f} s, diagnosed after {done_s:.1f} s, {left} left")
+    print(f"answers that the database is busy: {sum(sender.busy for sender in senders)}")
     print(f"CPU ms a job: {1000 * spent.total() / chosen.jobs:.0f} ({parts})")
     return bool(left)
 
