@@ -10,10 +10,13 @@ from typing import Final
 
 #: A time of day, as the engine reads it.
 CLOCK: Final = r"\d\d:\d\d:\d\d"
+#: A part of a second after it, and a date before it.
+SUBSECOND: Final = r"(?:[.,]\d{1,9})?"
+DATE: Final = r"\d{4}[-/]\d\d[-/]\d\d"
 #: The beginning of a line of a log: a date, a day of a month, the seconds since boot, glog's letter
 #: and date, or a rank.
 LINE_BEGIN: Final = (
-    rf"[^\w\n]{{0,3}}(?:\d{{4}}[-/]\d\d[-/]\d\d[T ,]\d\d:\d\d|[A-Z][a-z]{{2}} {{1,2}}\d{{1,2}} {CLOCK}"
+    rf"[^\w\n]{{0,3}}(?:{DATE}[T ,]\d\d:\d\d|[A-Z][a-z]{{2}} {{1,2}}\d{{1,2}} {CLOCK}"
     rf"|\d{{1,8}}\.\d{{3,6}}\] |[IWEF]\d{{4}} {CLOCK}|rank ?\d)"
 )
 #: What begins the stack of a Python program that failed.

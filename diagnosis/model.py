@@ -85,7 +85,7 @@ class Source:
     how: str = ""
     confidence: float = 0.0
     label: str | None = None  # the word before the line, whether or not it is used as the node
-    rank_how: str = ""  # the source of the rank: ``path``, ``line``, empty without a rank
+    rank_how: str = ""  # the source of the rank: ``path``, ``line``, ``task``, empty without
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from diagnosis.log_lines import CLOCK, DATE, SUBSECOND
 from diagnosis.plain import visible
 
 #: characters of a line that are searched for time and level, and that are shown
 _HEAD_CHARS: Final = 200
 MAX_LINE_CHARS: Final = 2_000
-_DATE_AND_TIME = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
-_TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
+_DATE_AND_TIME = re.compile(rf"{DATE}[T _]{CLOCK}{SUBSECOND}")
+_TIME_OF_DAY = re.compile(rf"{CLOCK}{SUBSECOND}")
 #: part of every word of a level: most lines have none, and one search says so
 _ANY_LEVEL = re.compile(r"FATAL|CRITICAL|PANIC|ERR|Traceback|Error:|Exception:|error:|WARN|Warning:|DEBUG|TRACE")
 _LEVELS: Final = (

@@ -18,6 +18,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet, load
+from diagnosis.kinds.logs.read import headers
 
 THRESHOLDS: Final = thresholds.of("indicators")
 
@@ -59,13 +60,6 @@ _FAULT = re.compile(
     r"|(?P<one>warn|not |retry|retries|slow|drop|reject|stop|terminat|unexpected|disconnect|exit))"
 )
 _CLAUSE = re.compile(r"(?<=[:;,.!?\])|])\s+|\s+-+\s+|\s*=>\s*")
-_HEADER = re.compile(
-    r"\A(?:\s*(?:\[[^\]]{0,80}\]|\(\w+ pid=[^)]*\)|\d{4}-\d\d-\d\d[T ]\S+"
-    r"|\d\d:\d\d:\d\d\S*|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d"
-    r"|(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|\d+:(?= ))[:,]?)*\s*"
-)
-
-
 #: Names of a following value, and words that leave a clause open.
 _KEY = re.compile(r"\W*+[\w.-]++[:=]\s*")
 _NEXT_WORD = re.compile(r"\s*\S+")
@@ -145,8 +139,7 @@ def _best_clause(text: str) -> Span | None:
     """The clause with the largest weight of indicating words; ties go to the earlier one. A single word is joined with
     the next clause.
     """
-    begin = header.end() if (header := _HEADER.match(text)) else 0
-    clauses = list(_clauses(text, begin))
+    clauses = list(_clauses(text, headers.length(text)))
     scores = [_fault_weight(text, clause) for clause in clauses]
     if not any(scores):
         return None

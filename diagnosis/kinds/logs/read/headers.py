@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import polars as pl
 
@@ -158,6 +159,18 @@ def lengths(lines: Sequence[str]) -> list[int]:
     return [_length(header, start) for header, start in zip(headers, starts, strict=True)]
 
 
+def length(line: str) -> int:
+    """The same of one line, without a table: names of hosts before a message are its own."""
+    start = line[:_STYLE_REACH]
+    found = _compiled_header().match(_RUN_OF_DIGITS.sub("0", start))
+    return _length(found[0], start) if found else 0
+
+
+@cache
+def _compiled_header() -> re.Pattern[str]:
+    return re.compile(_HEADER)
+
+
 def _length(header: str, start: str) -> int:
     """The length of a normalised header in its line: each ``0`` stands for a run of digits."""
     runs = _RUN_OF_DIGITS.findall(start)[: header.count("0")]
@@ -257,7 +270,7 @@ RAW: dict[int, tuple[str, str]] = {
 WORDS = SYSLOG | SRUN | POD | RAY
 #: Number of bytes from the start of a line in which its writer is searched.
 WRITER_CHARS = 160
-PARTS = ("label", "rank", "local", "host")
+PARTS = ("label", "rank", "local", "host", "task")
 
 
 def writers(text: pl.Series, who: int) -> list[pl.Series]:

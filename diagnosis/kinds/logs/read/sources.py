@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Final
 
-from diagnosis import numbers
+from diagnosis import numbers, thresholds
 from diagnosis.model import Source
+
+THRESHOLDS: Final = thresholds.of("sources")
 
 _RANK = re.compile(r"(?:^|[-_./])(?:global[-_]?)?ran[kg][-_.]?(\d{1,7})(?![\d])", re.IGNORECASE)
 _ATTEMPT = re.compile(r"^attempt_(\d{1,9})$")
@@ -117,18 +120,22 @@ class Sources:
         rank_how = "path" if says.rank is not None else ""
         self.path = Source(own, says.rank, says.local_rank, how, 0.95 if node else says.confidence, rank_how=rank_how)
         self.all: list[Source] = [self.path]
-        self._index: dict[tuple[str, str, str, str], int] = {("", "", "", ""): 0}
+        self._index: dict[tuple[str, str, str, str, str], int] = {("", "", "", "", ""): 0}
         self._place: dict[Source, int] = {self.path: 0}
 
-    def index(self, label: str, rank: str, local: str, host: str) -> int:
-        """Index of the writer that a line names; missing parts come from the path."""
-        key = (label, rank, local, host)
+    def index(self, label: str, rank: str, local: str, host: str, task: str = "") -> int:
+        """Index of the writer that a line names; missing parts come from the path. ``task``: the
+        number that begins the line.
+        """
+        key = (label, rank, local, host, task)
         found = self._index.get(key)
         if found is not None:
             return found
         own = self.path if not label and not host else Source()
         # a line that states only a rank says nothing of the machine: its path does, as doubtful as
         # before
+        rank_how = "line" if rank else "task" if task else own.rank_how
+        rank = rank or task
         how, confidence = "prefix" if label or rank or local else "line", 0.9 if rank or label else 0.8
         source = Source(
             node=label or host or self.path.node,
@@ -137,7 +144,7 @@ class Sources:
             how=own.how if own.node else how,
             confidence=own.confidence if own.node else confidence,
             label=label or None,
-            rank_how="line" if rank else own.rank_how,
+            rank_how=rank_how,
         )
         if len(self.all) >= MAX_SOURCES:
             return 0
@@ -229,8 +236,13 @@ def settle_labels(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Sour
     """
     total = sum(lines)
     labelled = sum(count for source, count in zip(sources, lines, strict=True) if source.label)
+    tasks = [place for place, source in enumerate(sources) if source.rank_how == "task"]
+    numbers_before = [sources[place].rank or 0 for place in tasks]
+    is_counter = _is_counter(numbers_before, [lines[place] for place in tasks])
     out = []
     for source in sources:
+        if is_counter and source.rank_how == "task":
+            source = replace(source, rank=None, rank_how="")  # noqa: PLW2901
         if source.label:
             is_host = labelled >= _LABELLED_SHARE * total or bool(
                 _HOST_WORD.search(source.label) or _IPV4.match(source.label)
@@ -243,6 +255,16 @@ def settle_labels(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Sour
             )
         out.append(source)
     return tuple(out)
+
+
+def _is_counter(numbers_before: Sequence[int], lines: Sequence[int]) -> bool:
+    """Whether the numbers that begin lines count them, and name no tasks: nearly each one begins one
+    line only, and they grow in the order in which they came.
+    """
+    pairs = zip(numbers_before, lines, strict=True)
+    once = [number for number, count in pairs if count == 1]
+    is_of_most = len(once) >= THRESHOLDS.counted_share * len(numbers_before)
+    return len(once) >= THRESHOLDS.counted and is_of_most and once == sorted(once)
 
 
 def unsettle_labels(source: Source) -> Source:

@@ -106,5 +106,5 @@ def _parts(rows: Rows, places: Places, who: int) -> dict[str, _WriterPart]:
     if who & headers.TASK and "rank" not in found:
         value = np.empty(len(places), np.int64)
         scan.leading(rows.data, rows.start, rows.end, places, value)
-        found["rank"] = _NumberPart(value)
+        found["task"] = _NumberPart(value)
     return found

@@ -1,11 +1,12 @@
 """Names of machines in paths of output files."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from diagnosis.kinds.logs.read.sources import Sources, without_job_name
+from diagnosis.kinds.logs.read.sources import Sources, settle_labels, without_job_name
 
 
 def test_the_job_before_several_machines_is_no_part_of_their_names() -> None:
@@ -36,3 +37,30 @@ def test_a_name_that_any_line_states_keeps_the_job_in_it_and_a_path_states_none(
     of_paths = [Sources(f"loki/heron-3050574-w-{number}.log").all for number in (0, 1)]
     named = without_job_name(of_paths, lambda pattern: re.search(pattern, line) is not None)
     assert named[0][0].node == name
+
+
+@pytest.mark.parametrize(
+    ("numbers", "lines", "has_tasks"),
+    [
+        (range(40), [1] * 40, False),
+        (range(0, 4000, 100), [1] * 39 + [2], False),
+        (range(40), [3] * 40, True),
+        ([*range(20, 40), *range(20)], [1] * 40, True),
+        (range(8), [1] * 8, True),
+    ],
+)
+def test_numbers_that_begin_one_line_each_and_grow_count_lines_and_name_no_tasks(
+    numbers: Sequence[int], lines: list[int], has_tasks: bool
+) -> None:
+    found = Sources("train.log")
+    for number in numbers:
+        found.index("", "", "", "", str(number))
+    settled = settle_labels(found.all, [5, *lines])
+    assert [source.rank for source in settled[1:]] == [number if has_tasks else None for number in numbers]
+
+
+def test_ranks_that_lines_name_are_never_taken_for_counts_of_lines() -> None:
+    found = Sources("train.log")
+    for rank in range(40):
+        found.index("", str(rank), "", "")
+    assert [source.rank for source in settle_labels(found.all, [0, *[1] * 40])[1:]] == list(range(40))
