@@ -194,13 +194,14 @@ def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | No
 
 def _with_order(facts: FailureFacts, events: pl.DataFrame) -> pl.DataFrame:
     """``at`` counts lines in a job of one file, whose order is known without clocks. In a job of
-    several, none of whose orders to stop states its time, it tells what comes before them.
+    several, none of whose orders to stop states its time, it tells what comes before them; without
+    any times it tells nothing, because nothing shows whether the job stood still.
     """
     if facts.catalogue.occurrences["file"].n_unique() == 1:
         return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
     is_told = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN)
     told = events.filter(is_told)
-    if told.is_empty() or told["is_stamped"].any():
+    if not facts.has_times or told.is_empty() or told["is_stamped"].any():
         return events
     order = _order_by_stops(facts.catalogue.occurrences, told["event"])
     return events.drop("at").join(order, on="event", how="left", maintain_order="left")

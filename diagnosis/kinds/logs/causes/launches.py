@@ -46,7 +46,8 @@ def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
         line = _last_repetition(early)
         if line is None or _is_epilogue(line, mine, points):
             continue
-        if _is_launch(line, mine.filter("is_end"), points, len(catalogue.nodes) > 1):
+        ends = mine.filter(pl.col("is_end") | pl.col("is_stopped"))
+        if _is_launch(line, ends, points, len(catalogue.nodes) > 1):
             found[file] = line
     # machines that begin alike begin again together
     theirs = rows.filter("is_early", pl.col("file").is_in(list(found)))["event"].unique()
@@ -112,8 +113,8 @@ def _is_epilogue(line: int, events: pl.DataFrame, points: pl.DataFrame) -> bool:
 
 def _is_launch(line: int, ends: pl.DataFrame, points: pl.DataFrame, has_peers: bool) -> bool:
     """Whether a launch begins at ``line``, and no round of a loop: the counter falls back there, or
-    an error came after the last step before it. A restart of a job of several machines must reach
-    training again: else it only shows what ended the job.
+    an error or an order to stop came after the last step before it. A restart of a job of several
+    machines must reach training again: else it only shows what ended the job.
     """
     is_before = pl.col("line") < line
     before, after = points.filter(is_before), points.filter(~is_before)
@@ -184,11 +185,13 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     alone = by_file.filter((pl.col("ranks") <= 1) & (pl.col("nodes") <= 1))["file"]
     is_root = (pl.col("role") == Role.ROOT) | ((pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE))
     is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
+    is_teardown = pl.col("role").eq_missing(Role.TEARDOWN)
     kinds = events.select(
         "event",
         is_end=UNKNOWN_EXCEPTION | is_root,
         is_plain=is_plain & ~pl.col("is_structure") & ~pl.col("is_quoted_code"),
-        is_bad_end=pl.col("role").eq_missing(Role.TEARDOWN),
+        is_bad_end=is_teardown,
+        is_stopped=is_teardown & pl.col("is_told_to_stop"),
         is_command=(pl.col("signature") == _COMMAND).fill_null(False),
     )
     return (

@@ -236,13 +236,8 @@ def settle_labels(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Sour
     """
     total = sum(lines)
     labelled = sum(count for source, count in zip(sources, lines, strict=True) if source.label)
-    tasks = [place for place, source in enumerate(sources) if source.rank_how == "task"]
-    numbers_before = [sources[place].rank or 0 for place in tasks]
-    is_counter = _is_counter(numbers_before, [lines[place] for place in tasks])
     out = []
-    for source in sources:
-        if is_counter and source.rank_how == "task":
-            source = replace(source, rank=None, rank_how="")  # noqa: PLW2901
+    for source in _without_counts(sources, lines):
         if source.label:
             is_host = labelled >= _LABELLED_SHARE * total or bool(
                 _HOST_WORD.search(source.label) or _IPV4.match(source.label)
@@ -257,14 +252,18 @@ def settle_labels(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Sour
     return tuple(out)
 
 
-def _is_counter(numbers_before: Sequence[int], lines: Sequence[int]) -> bool:
-    """Whether the numbers that begin lines count them, and name no tasks: nearly each one begins one
-    line only, and they grow in the order in which they came.
+def _without_counts(sources: Sequence[Source], lines: Sequence[int]) -> Sequence[Source]:
+    """The writers without the numbers that begin lines, where these count the lines and name no
+    tasks: nearly each one begins one line only, and they grow in the order in which they came.
     """
-    pairs = zip(numbers_before, lines, strict=True)
-    once = [number for number, count in pairs if count == 1]
-    is_of_most = len(once) >= THRESHOLDS.counted_share * len(numbers_before)
-    return len(once) >= THRESHOLDS.counted and is_of_most and once == sorted(once)
+    tasks = [(source, n) for source, n in zip(sources, lines, strict=True) if source.rank_how == "task"]
+    once = [source.rank or 0 for source, n in tasks if n == 1]
+    if len(once) < THRESHOLDS.counted or len(once) < THRESHOLDS.counted_share * len(tasks):
+        return sources
+    if once != sorted(once):
+        return sources
+    nameless = {id(source): replace(source, rank=None, rank_how="") for source, _ in tasks}
+    return [nameless.get(id(source), source) for source in sources]
 
 
 def unsettle_labels(source: Source) -> Source:

@@ -77,3 +77,11 @@ def test_a_rank_wrote_on_though_its_later_lines_have_another_form(tmp_path: Path
         for rank in range(4)
     )
     assert ended(tmp_path, log=error + calm)[0] != "failed"
+
+
+def test_a_launch_that_somebody_stopped_is_followed_by_another_one(tmp_path: Path) -> None:
+    begin = "reading base.yaml\n12 blocks of the model\n4000 documents found\nusing device cuda\noptimizer adamw\n"
+    stop = "W0301 08:00:32.000000 17 api.py:688] Received 15 death signal, shutting down workers\n"
+    again = begin + "2026-03-01 08:02:00 INFO step 31/90 loss 2.1\n"
+    assert ended(tmp_path, log=begin + STEPS + stop + again) == ("running", "none")
+    assert ended(tmp_path, log=begin + STEPS + stop) == ("cancelled", "platform.scheduler.cancelled")
