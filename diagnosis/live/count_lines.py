@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.pace import counter_words, counters
+from diagnosis.kinds.logs.pace import counter_words, counters, planned_end
 from diagnosis.live.observation import CountRow, LossRow, StageMark
 from diagnosis.live.stage_lines import AnnouncedStage
 
@@ -45,7 +45,7 @@ class CountLines:
         self._announced = deque(announced)
         self._waiting: list[StageMark] = []
         self._rows: dict[str, list[CountRow]] = {}
-        self._last_texts: dict[str, str] = {}
+        self._are_last: dict[str, bool] = {}
 
     def add(self, line: CountLine) -> None:
         """Add a line; one without a counter changes nothing."""
@@ -58,7 +58,7 @@ class CountLines:
         name = _counter_name(kind, line.text, line.message)
         announced = tuple(self._waiting[:MAX_ANNOUNCED])
         self._rows.setdefault(name, []).append(CountRow(number, line.at, announced))
-        self._last_texts[name] = line.text
+        self._are_last[name] = planned_end.is_at_total(line.text, number)
         self._waiting = []
         self.last_row = line.row
         self._add_loss(number, line.text)
@@ -75,7 +75,7 @@ class CountLines:
         """The counts of each message. Only its last one can be the last one planned."""
         found = {}
         for name, rows in self._rows.items():
-            last = msgspec.structs.replace(rows[-1], is_last=_is_last(self._last_texts[name]))
+            last = msgspec.structs.replace(rows[-1], is_last=self._are_last[name])
             found[name] = (*rows[:-1], last)
         return found
 
@@ -91,9 +91,3 @@ def _counter_name(kind: str, text: str, message: int) -> str:
     without_numbers = _NUMBERS.sub("#", before)
     name = " ".join(without_numbers.split())
     return f"{kind} {name[:_MAX_NAME_CHARS]}"
-
-
-def _is_last(text: str) -> bool:
-    """Whether the line states a count that is the planned end: ``iteration 900/900``."""
-    planned = words.regex("watched", "planned").search(text)
-    return planned is not None and planned.group(1) == planned.group(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import polars as pl
@@ -60,7 +61,6 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
     """Whether a writer closes after the last progress: with a calm message that nobody printed
     before, about an end or about the counter that is its own total ("40/40").
     """
-    at_end = (progress.last, progress.last)
     last = progress.points.group_by("file").agg(line=pl.col("line").max())
     last_at = progress.points["at"].max()
     occurrences = table.occurrences.join(last, on="file", how="left")
@@ -73,7 +73,7 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
     hay, text = Haystack.of(new["text"]), new["text"]
     if not new.filter(table.says(words.pattern("outcome", "epilogue"))).is_empty():
         return True
-    is_reached = new["example"].map_elements(lambda line: at_end in _totals(line), return_dtype=pl.Boolean)
+    is_reached = new["example"].map_elements(partial(is_at_total, n=progress.last), return_dtype=pl.Boolean)
     closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")) | is_reached)
     is_denied = hay.contains(closed, words.pattern("outcome", "not_success"))
     is_denied |= hay.contains(closed, words.pattern("phrases", "failed_code"))
@@ -112,6 +112,11 @@ def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) ->
     """Some lines of a file."""
     rows = [table.around(file, line, line).filter(pl.col("line") == line) for line in lines]
     return raw_lines.read_lines(pl.concat(rows), table.files, read) if rows else []
+
+
+def is_at_total(text: str, n: int | None) -> bool:
+    """Whether a line states a count as its own total: ``iteration 900/900``. For a running job, too."""
+    return (n, n) in _totals(text)
 
 
 def _totals(text: str) -> list[tuple[int, int]]:

@@ -256,6 +256,8 @@ def _without_counts(sources: Sequence[Source], lines: Sequence[int]) -> Sequence
     """The writers without the numbers that begin lines, where these count the lines and name no
     tasks: nearly each one begins one line only, and they grow in the order in which they came.
     """
+    if sources[-1].rank_how != "task":
+        return sources
     tasks = [(source, n) for source, n in zip(sources, lines, strict=True) if source.rank_how == "task"]
     once = [source.rank or 0 for source, n in tasks if n == 1]
     if len(once) < THRESHOLDS.counted or len(once) < THRESHOLDS.counted_share * len(tasks):
