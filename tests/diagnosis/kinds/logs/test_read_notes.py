@@ -38,7 +38,10 @@ def test_lines_of_reports_in_a_file_are_no_lines_of_its_log(tmp_path: Path) -> N
     ("lines", "told"),
     [
         (["INFO model is built", "INFO data are read"], "no line states a time; no progress"),
-        (["2019-03-01 08:00:01 INFO a", "2026-03-01 08:00:01 INFO b"], "so far apart that some may be no times"),
+        (
+            ["2019-03-01 08:00:01 INFO a", "2026-03-01 08:00:01 INFO b"],
+            "so far apart that some may not say when",
+        ),
     ],
 )
 def test_what_a_log_lacks_is_told(tmp_path: Path, lines: list[str], told: str) -> None:
