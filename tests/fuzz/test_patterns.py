@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.kinds.logs.meaning import roster
-from diagnosis.kinds.logs.pace import counters, durations, progress
+from diagnosis.kinds.logs.pace import counter_words, counters, durations
 from tests.fuzz import patterns as fuzz
 
 #: Half of what is read back of a line (``raw_lines.read_lines``): a cubic search of it takes longer than the limit.
@@ -25,7 +25,7 @@ def test_no_pattern_takes_long_for_any_line() -> None:
 def test_patterns_for_every_message_take_time_in_proportion_to_its_length() -> None:
     of_statements = [one for row in roster.statements().every for one in (row.pattern, row.rank_below) if one]
     of_steps = [one for one in vars(durations).values() if isinstance(one, re.Pattern)]
-    of_counters = [one for _, one in progress._counters()]
+    of_counters = [one for _, one in counter_words._counters()]
     patterns = [*of_statements, *of_steps, *of_counters]
     assert [one.pattern for one in patterns if fuzz.is_slow(one, 20 * LINE_CHARS, cpu_s=0.5)] == []
 

@@ -57,8 +57,9 @@ _PROFILE_NAME: Final = re.compile(r"([\w.\-]{1,80})_\d{1,10}\.\d{10,20}\.pt\.tra
 _BEHIND_NUMBER: Final = re.compile(r"(?:[-_][A-Za-z]{1,40}){1,8}$")
 _WORD: Final = re.compile(r"[^\W_]+")
 _HOST: Final = re.compile(
-    r'(?mi)^(?:\s*"?(?:host ?name|host|node|nodename)"?\s*[:=]|Name:(?=\s+\S+\nRoles:))'
-    r'\s*"?([\w.\-]{1,80})"?(?:/[\da-f.:]{3,45})?,?\s*$'
+    r'(?mi)^(?:[ \t]{0,40}"?(?:host ?name|host|node|nodename)"?[ \t]{0,40}[:=]'
+    r"|Name:(?=[ \t]{1,80}\S{1,300}\nRoles:))[ \t]{0,80}"
+    r'"?([\w.\-]{1,80})"?(?:/[\da-f.:]{3,45})?,?[ \t\r]{0,40}$'
 )
 #: A machine as an object of Kubernetes.
 _NODE_OBJECT: Final = re.compile(r"(?m)^kind: Node\nmetadata:\n(?:  [^\n]{0,400}\n){0,60}?  name: ([\w.\-]{1,80})$")

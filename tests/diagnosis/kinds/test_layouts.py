@@ -16,7 +16,7 @@ from diagnosis.evidence import Result
 from diagnosis.kinds import states
 from diagnosis.kinds.states import formats, layouts
 from diagnosis.kinds.states.layout_reading import MAX_BYTES, MAX_SIZE, read_layouts
-from diagnosis.kinds.states.report_sections import facts_of
+from diagnosis.kinds.states.report_sections import facts_of, host_of
 from diagnosis.model import Kind, Parsed
 from diagnosis.report import to_json
 
@@ -148,3 +148,11 @@ def test_a_text_of_an_unknown_tool_is_shown_with_its_facts_and_acquits_nobody(tm
     assert told["facts"]["facts"] == 4
     assert told["conclusion"]["condition"] == "unknown"
     assert told["headline"].startswith("Not enough evidence")
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n", "\t", "\r\n"])
+def test_the_machine_of_a_report_is_sought_in_blank_lines_in_little_time(blank: str) -> None:
+    began = time.process_time()
+    assert host_of(blank * 60_000, "report.txt") == ""
+    assert time.process_time() - began < 2.0
+    assert host_of(f"{blank * 50}\nhostname: gpu-19\n", "report.txt") == "gpu-19"

@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import candidates, lifecycles, ranker, roots, temporal
+from diagnosis.kinds.logs.causes import candidates, lifecycles, ranker, roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.meaning.catalogue import event_starts, rows_of
@@ -119,25 +119,15 @@ def _stopped_on_request(facts: FailureFacts, weights: pl.Series) -> pl.Series | 
     # the reason may be stated at the end of a grace period that began with an order to stop
     is_order = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & (pl.col("at") <= at)
     at = events.filter(is_order | (is_stop & (pl.col("at") == at)))["at"].min()
-    is_lost = _is_lost_by_a_thread(facts)
-    is_other = ~is_stop & (pl.col("weight") >= roots.THRESHOLDS.doubtful) & ~is_lost
+    is_other = ~is_stop & (pl.col("weight") >= roots.THRESHOLDS.doubtful)
     slack = int(THRESHOLDS.after_s * SECOND) if facts.has_times else 0
     before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
     waited = facts.consequence_at is not None and facts.is_dated and facts.has_times
     is_late = waited and at - facts.consequence_at > roots.THRESHOLDS.late_s * SECOND  # type: ignore[operator]
     if before.height or is_late or (facts.has_times and lifecycles.is_hang(facts.pace, at)):  # type: ignore[arg-type]
         return _with_weight(facts, weights, is_stop, pl.lit(weights) * roots.THRESHOLDS.cancelled_after)
-    is_echo = ~is_stop & ((events["at"] >= at) | is_lost)
+    is_echo = ~is_stop & (events["at"] >= at)
     return _with_weight(facts, weights, is_echo, pl.lit(weights) * roots.THRESHOLDS.recovered)
-
-
-def _is_lost_by_a_thread(facts: FailureFacts) -> pl.Expr:
-    """Whether a connection broke in a thread only, at an unknown time: its process went on until
-    somebody stopped it, and the stop closes connections.
-    """
-    of_threads = temporal.exceptions_below(facts.catalogue, temporal.IN_THREAD)
-    is_undated = ~pl.col("is_stamped") & facts.catalogue.has("communication")
-    return pl.col("event").is_in(sorted(of_threads)) & is_undated
 
 
 def _stop_received(facts: FailureFacts, events: pl.DataFrame) -> pl.Series | None:
@@ -193,30 +183,10 @@ def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | No
 
 
 def _with_order(facts: FailureFacts, events: pl.DataFrame) -> pl.DataFrame:
-    """``at`` counts lines in a job of one file, whose order is known without clocks. In a job of
-    several, none of whose orders to stop states its time, it tells what comes before them; without
-    any times it tells nothing, because nothing shows whether the job stood still.
-    """
-    if facts.catalogue.occurrences["file"].n_unique() == 1:
-        return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
-    is_told = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN)
-    told = events.filter(is_told)
-    if not facts.has_times or told.is_empty() or told["is_stamped"].any():
+    """``at`` counts lines in a job of one file, whose order is known without clocks."""
+    if facts.catalogue.occurrences["file"].n_unique() > 1:
         return events
-    order = _order_by_stops(facts.catalogue.occurrences, told["event"])
-    return events.drop("at").join(order, on="event", how="left", maintain_order="left")
-
-
-def _order_by_stops(occurrences: pl.DataFrame, told: pl.Series) -> pl.DataFrame:
-    """For each event ``at``: 0 for an order to stop, 1 if each of its files was told so before, else
-    -1. O(occurrences).
-    """
-    is_told = pl.col("event").is_in(told.implode())
-    stops = occurrences.filter(is_told).group_by("file").agg(stop_line=pl.col("first_line").min())
-    is_after = (pl.col("first_line") > pl.col("stop_line")).fill_null(False).all()
-    at = pl.when(is_told.any()).then(0).when(is_after).then(1).otherwise(-1)
-    placed = occurrences.join(stops, on="file", how="left")
-    return placed.group_by("event").agg(at=at.cast(pl.Int64))
+    return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
 
 
 def _with_weight(facts: FailureFacts, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:

@@ -28,11 +28,6 @@ def killed_by_the_launcher(before: str = "") -> str:
     )
 
 
-def test_ranks_in_files_of_their_own_were_stopped_though_no_line_of_the_stop_states_its_time(tmp_path: Path) -> None:
-    stopped = killed_by_the_launcher()
-    assert ended(tmp_path, workerlog_0=stopped, workerlog_1=stopped) == ("cancelled", "platform.scheduler.cancelled")
-
-
 def test_an_error_of_one_rank_before_the_stop_of_all_is_the_cause(tmp_path: Path) -> None:
     stopped = killed_by_the_launcher()
     error = "Traceback (most recent call last):\n  File \"train.py\", line 4, in <module>\nKeyError: 'labels'\n"
@@ -45,12 +40,6 @@ THREAD = (
     '  File "loader.py", line 40, in run\n    item = queue.get()\n'
     "ConnectionRefusedError: [Errno 111] Connection refused\n"
 )
-
-
-def test_a_connection_that_a_thread_lost_when_somebody_stopped_its_job_is_no_cause(tmp_path: Path) -> None:
-    stop = "2026-03-01 08:00:33 INFO keyboard interruption, leaving early\n"
-    assert ended(tmp_path, log=STEPS + THREAD + THREAD + stop) == ("cancelled", "platform.scheduler.cancelled")
-    assert ended(tmp_path, log=STEPS + THREAD)[0] == "failed"
 
 
 def test_a_traceback_after_the_end_of_a_program_is_not_the_one_that_it_ignored(tmp_path: Path) -> None:
