@@ -274,9 +274,7 @@ def _run_guarded[R, F](
 
 
 def _dated_by_flows(parsed: Sequence[Parsed]) -> float | None:
-    """Half a day after the flows of the job end: logs that end within half a day of them do so before it. None without
-    flows whose times have a date.
-    """
+    """Half a day after the flows of the job end: logs that end near it end before. None without dates."""
     stated = [p.facts.get("flow", {}).get("t1") or 0.0 for p in parsed if p.kind == Kind.FLOW]
     ends = [at for at in stated if at > _FIRST_DATED_S]
     return max(ends) + _HALF_DAY_S if ends else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,3 +114,29 @@ def _writers(rows: list[dict[str, Any]]) -> list[Writer]:
         )
         for row in rows
     ]
+
+
+def key_of(findings: Sequence[FindingFacts], accused: Sequence[str]) -> FindingFacts | None:
+    """The most informative event: the first root, else what the ``accused`` alone wrote, else the
+    first symptom that is not teardown.
+    """
+    telling = [row for row in findings if row.role != "teardown"]
+    first = next(iter(telling), None)
+    if first is None or first.role == "root":
+        return first
+    return next((row for row in telling if _is_of(row, accused)), first)
+
+
+def note_of(key: FindingFacts | None, accused: Sequence[str]) -> str:
+    """What the ``key`` event is if it does not name the cause."""
+    if key is None or key.role == "root":
+        return ""
+    if _is_of(key, accused):
+        return f"No line names the cause; this is what {', '.join(key.node_names[:3])} wrote."
+    return "No line names the cause; this is the first sign of it."
+
+
+def _is_of(row: FindingFacts, accused: Sequence[str]) -> bool:
+    writers = set(row.node_names)
+    are_all_named = 0 < row.nodes == len(writers)
+    return are_all_named and writers <= set(accused)

@@ -17,7 +17,7 @@ from diagnosis import taxonomy
 from diagnosis.evidence import COURSE_KINDS
 from ingest.models import DEMONSTRATION
 from triage.domain import standing
-from triage.domain.finding_facts import FindingFacts, findings_of
+from triage.domain.finding_facts import FindingFacts, findings_of, key_of, note_of
 from triage.domain.judged import judged_report
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import tried_earlier, tried_words
@@ -155,29 +155,12 @@ class IncidentView:
 
     @property
     def key_finding(self) -> FindingFacts | None:
-        """The most informative event: the first root, else what the accused alone wrote, else the
-        first symptom that is not teardown.
-        """
-        telling = [row for row in self.findings if row.role != "teardown"]
-        first = next(iter(telling), None)
-        if first is None or first.role == "root":
-            return first
-        return next((row for row in telling if self._is_of_accused(row)), first)
-
-    def _is_of_accused(self, row: FindingFacts) -> bool:
-        writers = set(row.node_names)
-        are_all_named = 0 < row.nodes == len(writers)
-        return are_all_named and writers <= set(self.standing_accused)
+        return key_of(self.findings, self.standing_accused)
 
     @property
     def key_note(self) -> str:
         """What the line at the top is if it does not name the cause."""
-        key = self.key_finding
-        if key is None or key.role == "root":
-            return ""
-        if self._is_of_accused(key):
-            return f"No line names the cause; this is what {', '.join(key.node_names[:3])} wrote."
-        return "No line names the cause; this is the first sign of it."
+        return note_of(self.key_finding, self.standing_accused)
 
     @property
     def shown_entries(self) -> list[Entry]:
