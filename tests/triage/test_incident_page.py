@@ -79,6 +79,10 @@ def test_without_a_root_the_line_at_the_top_is_what_the_accused_alone_wrote(clie
     shown = page.partition("Shown by</dt>")[2].partition("</dd>")[0]
     assert "No line names the cause; this is what gpu-0412 wrote." in shown
     assert "rank 6 called another collective" in shown and "rank 0 timed out" not in shown
+    second["nodes"] = 3  # not all of its writers are named
+    diagnosis_store(attempt=attempt, revision=2, report=report)
+    page = page_text(client.get(f"/incidents/{attempt.incidents.get().pk}/"))
+    assert "this is the first sign of it" in page
 
 
 def test_of_an_error_that_spread_the_page_shows_who_printed_it_first(client, ada):

@@ -7,6 +7,7 @@ import pytest
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.triage.report import T0, healthy, sample
 from triage.models import Activity, Incident
+from triage.selectors.memory import acts_since
 from triage.selectors.sums import Period, pieces_of
 from triage.services import reviewing, reviewing_many
 from triage.services.diagnosing import diagnosis_store
@@ -117,3 +118,12 @@ def test_an_act_that_was_overtaken_by_a_later_number_counts_too(incident):
     late = make_incident(at=HAPPENED - timedelta(days=2))
     Activity.objects.create(pk=last.pk - 20, incident=late, kind="diagnosed")
     assert kept.look()
+
+
+def test_an_act_that_was_stored_late_is_new_and_those_after_it_are_not(ada):
+    early, late, newest = (Activity.objects.create(kind=kind, actor=ada) for kind in ("a", "b", "c"))
+    acts = Activity.objects.all()
+    fresh, known = acts_since(acts, {early.pk, newest.pk}, ("kind",))
+    assert [kind for (kind,) in fresh] == ["b"]
+    assert {early.pk, late.pk, newest.pk} <= known
+    assert acts_since(acts, known, ("kind",)) == ([], known)
