@@ -189,8 +189,9 @@ def _llvm() -> Any:
 
 @functools.cache
 def _processor() -> bytes:
-    llvm = _llvm()
-    return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}".encode()
+    """The processor, and the version of what makes code for it: each release of Numba needs its own."""
+    llvm, version = _llvm(), importlib.import_module("llvmlite").__version__
+    return f"{version} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}".encode()
 
 
 #: What holds the code that was loaded, as long as the process lives.
