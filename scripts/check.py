@@ -104,6 +104,8 @@ def _ignore_options(*paths: str) -> list[str]:
 
 _PREPARED = "what all tests share"
 _TEMPLATES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "templates").rglob("*.html"))
+#: No change begins after so many seconds of CPU, so the stage takes little longer.
+_MUTANTS = ("--changed", "recent", "--lines", "--seconds", "25", "--most", "8", "--check")
 _SCRIPTS = ("static/js", "tests/page_scripts")
 _DENO_TEST = ("deno", "test", "--no-check", "--no-remote", "--no-npm", "--allow-read=.", "--location=http://localhost")
 #: Short ones first, while what all tests share is made; then the longest ones.
@@ -137,6 +139,7 @@ STAGES = (
     _tests("tests of logs", _LOGS, *_WITHOUT_DJANGO),
     _tests("tests of the engine", _ENGINE, *_ignore_options(_KINDS), *_WITHOUT_DJANGO),
     _tests("tests of other kinds of evidence", _KINDS, *_ignore_options(_LOGS), *_WITHOUT_DJANGO),
+    Stage("mutants of changed lines", [PYTHON, "-m", "lab.measure", "mutants", *_MUTANTS], after=_PREPARED),
     # it waits for nothing, but would take the last turn alone
     _tests("tests of the lab and fuzzers", "lab", _FUZZERS, is_beside=True),
 )

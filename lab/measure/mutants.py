@@ -1,5 +1,9 @@
 """Changes of deciding modules that tests notice: `python -m lab.measure mutants [MODULE…] [--changed REVISION]`.
 
+``--changed recent --lines --seconds 25 --check`` is the gate of ``make test``: of the lines that differ from where the
+branch left main (on main, from some commits ago), as many changes as that CPU time allows. Modules with the most such
+lines come first. Without that history it says so and passes.
+
 A seeded sample of the changes of :mod:`lab.measure.mutations` is made in each module of ``mutants.toml``, one at a
 time, and the tests that are listed there run until one fails. Printed is each change that none notices, and the share
 of those that one does. ``--check`` fails below the share that ``mutants.toml`` states.
@@ -14,18 +18,18 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -33,6 +37,7 @@ from typing import Any, Final
 
 import pytest
 
+from lab.measure import changes
 from lab.measure.mutations import Mutation, mutations
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -53,6 +58,8 @@ class Result:
     diffs: list[list[str]] = field(default_factory=list)
     cpu_s: float = 0.0
     error: str = ""
+    #: changes of its sample are not made, because the time was over
+    is_late: bool = False
 
 
 @dataclass(slots=True)
@@ -64,11 +71,33 @@ class _Run:
     lines: set[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Which changes of a module are made. ``lines``: of these lines alone; without: of all. No change begins after
+    so many CPU ``seconds`` of its process and their forks: they depend little on the load.
+    """
+
+    most: int
+    seed: int
+    lines: frozenset[int] | None = None
+    seconds: float = math.inf
+
+    def choose(self, module: str, source: str) -> list[Mutation]:
+        """All changes of these lines, in the order of the seed."""
+        every = [change for change in mutations(source) if self._holds(change)]
+        random.Random(f"{self.seed} {module}").shuffle(every)
+        return every
+
+    def _holds(self, change: Mutation) -> bool:
+        own = range(change.first_line, change.last_line + 1)
+        return self.lines is None or not self.lines.isdisjoint(own)
+
+
 class Mutating:
     """A plugin of pytest that runs the collected tests once a change instead of once."""
 
-    def __init__(self, path: Path, most: int, seed: int) -> None:
-        self.path, self.most, self.seed = path, most, seed
+    def __init__(self, path: Path, sample: Sample) -> None:
+        self.path, self.sample = path, sample
         self.result = Result(path.relative_to(_ROOT).as_posix())
         self._on_failure: Callable[[], None] = lambda: None
 
@@ -78,11 +107,13 @@ class Mutating:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         source = self.path.read_text(encoding="utf-8")
-        every = list(mutations(source))
+        chosen = self.sample.choose(self.result.module, source)
+        self.result.changes = len(chosen)
         runs = self._usual_runs(session.items)
-        chosen = random.Random(f"{self.seed} {self.result.module}").sample(every, min(self.most, len(every)))
-        self.result.changes = len(every)
-        for change in sorted(chosen, key=lambda one: one.begin):
+        for change in chosen[: self.sample.most]:
+            if _cpu_s() >= self.sample.seconds:
+                self.result.is_late = True
+                break
             changed_lines = range(change.first_line, change.last_line + 1)
             telling = sorted((run for run in runs if run.lines.intersection(changed_lines)), key=lambda r: r.seconds)
             items = [session.items[run.place] for run in telling]
@@ -186,27 +217,57 @@ def _replace_code(path: Path, source: str) -> None:
             function.__code__ = code
 
 
-def judge(module: str, tests: list[str], most: int, seed: int) -> Result:
+def judge(module: str, tests: list[str], sample: Sample) -> Result:
     """Make the changes of one module, given as its path, in this process and its forks."""
     os.chdir(_ROOT)
-    plugin = Mutating(_ROOT / module, most, seed)
+    plugin = Mutating(_ROOT / module, sample)
     apps = [] if module.startswith(("ingest/", "triage/")) else ["-p", "no:django"]
     quiet = ["-q", "--no-header", "--capture=no", "-p", "no:cacheprovider", "-p", "no:playwright", "-p", "no:xdist"]
     quiet += ["-W", "ignore:This process:DeprecationWarning", "--disable-warnings"]  # each fork has one thread
     with suppress(SystemExit):
         code = pytest.main(["-o", "addopts=--import-mode=importlib", *quiet, *apps, *tests], plugins=[plugin])
-        if not plugin.result.made and not plugin.result.error:
+        if not (plugin.result.made or plugin.result.error or plugin.result.is_late):
             plugin.result.error = f"its tests cannot be collected: pytest ends with {int(code)}"
-    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    plugin.result.cpu_s = sum(one.ru_utime + one.ru_stime for one in spent)
+    plugin.result.cpu_s = _cpu_s()
     return plugin.result
 
 
-def _changed_paths(revision: str) -> set[str]:
-    """The files that differ from a revision of git, and the folders that hold one."""
-    command = ["git", "diff", "--name-only", revision]
-    found = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout.split()
-    return {*found, *(str(folder) for path in found for folder in Path(path).parents)}
+def _cpu_s() -> float:
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in spent)
+
+
+def _samples(table: dict[str, Any], chosen: argparse.Namespace) -> dict[str, Sample]:
+    """The modules to change, those with the most changed lines first."""
+    whole = Sample(chosen.most, chosen.seed)
+    every = [
+        module for module in table["tests"] if not chosen.modules or any(part in module for part in chosen.modules)
+    ]
+    if not chosen.changed:
+        return dict.fromkeys(every, whole)
+    if not chosen.lines:
+        paths = changes.changed_paths(chosen.changed)
+        differing = [module for module in every if not paths.isdisjoint([module, *table["tests"][module]])]
+        return dict.fromkeys(differing, whole)
+    lines = changes.changed_lines(chosen.changed)
+    changed = sorted((module for module in every if lines.get(module)), key=lambda module: -len(lines[module]))
+    return {module: replace(whole, lines=lines[module]) for module in changed}
+
+
+def _results(table: dict[str, Any], samples: dict[str, Sample], chosen: argparse.Namespace) -> Iterator[Result]:
+    """Of each module; where time is limited, of one after the other until it is over."""
+    with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
+        if math.isinf(chosen.seconds):
+            given = [processes.submit(judge, module, table["tests"][module], samples[module]) for module in samples]
+            yield from (future.result() for future in given)
+            return
+        left = chosen.seconds
+        for module, sample in samples.items():
+            if left > 0:
+                bounded = replace(sample, seconds=left)
+                result = processes.submit(judge, module, table["tests"][module], bounded).result()
+                yield result
+                left -= result.cpu_s
 
 
 def _print(result: Result) -> None:
@@ -216,7 +277,7 @@ def _print(result: Result) -> None:
     share = result.noticed / max(1, result.made)
     print(
         f"\n{result.module}: {result.noticed} of {result.made} noticed ({share:.0%}; {result.changes} possible), "
-        f"{result.cpu_s:.0f} s of CPU {result.error}",
+        f"{result.cpu_s:.0f} s of CPU {result.error}{' the time is over' if result.is_late else ''}",
         flush=True,
     )
 
@@ -230,24 +291,24 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1, help="of the sample")
     options.add_argument("--jobs", type=int, default=1, help="modules at a time")
     options.add_argument("--check", action="store_true", help="fail below the share of mutants.toml")
-    options.add_argument("--changed", metavar="REVISION", help="only modules that differ from it, or whose tests do")
+    options.add_argument("--changed", metavar="REVISION", help="only modules that differ from it; recent: from main")
+    options.add_argument("--lines", action="store_true", help="of those modules, only the lines that differ")
+    options.add_argument("--seconds", type=float, default=math.inf, help="of CPU; no change begins later")
     chosen = options.parse_args()
-    wanted: dict[str, list[str]] = {
-        module: tests
-        for module, tests in table["tests"].items()
-        if not chosen.modules or any(part in module for part in chosen.modules)
-    }
-    if chosen.changed:
-        paths = _changed_paths(chosen.changed)
-        wanted = {module: tests for module, tests in wanted.items() if not paths.isdisjoint([module, *tests])}
+    try:
+        samples = _samples(table, chosen)
+    except changes.NoHistory as error:
+        print(error)
+        return 0
     results: list[Result] = []
-    with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
-        given = [processes.submit(judge, module, tests, chosen.most, chosen.seed) for module, tests in wanted.items()]
-        for future in given:
-            results.append(future.result())
-            _print(results[-1])
+    for result in _results(table, samples, chosen):
+        results.append(result)
+        _print(result)
     made, noticed = sum(one.made for one in results), sum(one.noticed for one in results)
     cpu_s = sum(one.cpu_s for one in results)
     print(f"\nall: {noticed} of {made} noticed ({noticed / max(1, made):.0%}), {cpu_s:.0f} s of CPU")
-    is_low = any(one.error or one.noticed < table["least"] * one.made for one in results)
-    return int(chosen.check and is_low)
+    if chosen.lines:  # of few changes a share says little
+        is_low = made - noticed > max(table["unnoticed"], (1 - table["least"]) * made)
+    else:
+        is_low = any(one.noticed < table["least"] * one.made for one in results)
+    return int(chosen.check and (is_low or any(one.error for one in results)))
