@@ -18,12 +18,15 @@ _ADOPT = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 
 @dataclass(frozen=True)
 class Usage:
-    """``peak_mib`` is the largest sum of the processes' own shares of memory (PSS), measured four times a second."""
+    """``peak_mib`` is the largest sum of the processes' own shares of memory (PSS), measured four times a second;
+    ``largest_mib`` the largest share of one of them.
+    """
 
     wall_s: float
     cpu_s: float
     peak_mib: float
     output: str
+    largest_mib: float = 0.0
 
 
 def run(argv: Sequence[str]) -> Usage:
@@ -31,14 +34,17 @@ def run(argv: Sequence[str]) -> Usage:
     that fork its workers, are adopted and counted; call it while no other child runs.
     """
     ctypes.CDLL(None).prctl(_ADOPT, 1)
-    began, peak, is_over = time.perf_counter(), 0.0, threading.Event()
+    began, is_over = time.perf_counter(), threading.Event()
+    peak, largest = 0.0, 0.0
     before = os.times()
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
     def watch() -> None:
-        nonlocal peak
+        nonlocal peak, largest
         while not is_over.wait(_POLL_S):
-            peak = max(peak, _memory(process.pid))
+            each = _memory(process.pid)
+            peak = max(peak, sum(each))
+            largest = max(largest, *each, 0.0)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -53,17 +59,17 @@ def run(argv: Sequence[str]) -> Usage:
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, argv, output)
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return Usage(wall_s, cpu, peak, output)
+    return Usage(wall_s, cpu, peak, output, largest)
 
 
-def _memory(session: int) -> float:
-    """MiB of every process of a session."""
-    total = 0
+def _memory(session: int) -> list[float]:
+    """MiB of each process of a session."""
+    each = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
                 rows = (stat.parent / "smaps_rollup").read_text().splitlines()
-                total += sum(int(r.split()[1]) for r in rows if r.startswith("Pss:"))
+                each.append(sum(int(r.split()[1]) for r in rows if r.startswith("Pss:")) / 1024)
         except (OSError, IndexError, ValueError):  # it ended meanwhile
             continue
-    return total / 1024
+    return each

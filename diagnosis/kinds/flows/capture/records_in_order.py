@@ -24,6 +24,9 @@ MAX_FROM_MIDDLE_S: Final = 30 * 86_400
 #: Starts from which the middle and the stretches are taken, evenly spread over the files.
 SAMPLE_STARTS: Final = 1 << 20
 
+#: Records that begin at one instant are compared one by one up to this many; on a grid of µs a few do.
+MAX_LOOKED_BACK: Final = 16
+
 _COLUMN_TYPES: Final[dict[str, type[np.generic]]] = {
     "start": np.int64,
     "end": np.int64,
@@ -66,8 +69,8 @@ def order_records(coded: CodedRecords, resolution_s: float, disk: pieces.Disk | 
         table, astray = _without_astray(coded.scan().collect())
         height = table.height
         table = table.sort("start", maintain_order=True)
-        if _has_repeats(height, _first_of_each(table), resolution_s):
-            table = _without_repeats(table)
+        cleared = _without_repeats(table)
+        table = cleared if _has_repeats(height, cleared.height, resolution_s) else table
         columns = {name: table[name].to_numpy() for name in _COLUMN_TYPES if name != "bytes"}
         columns["bytes"] = table["bytes"].fill_null(float("nan")).to_numpy()
         t0 = int(columns["start"][0])
@@ -135,7 +138,9 @@ def _divide(
 def _sort_stretch(stretch: list[_Values], near: float | None, t0: int, is_to_clear: bool) -> _Values:
     """The columns of a stretch in order of time, in seconds from ``t0``, without repeated records if wished."""
     parts = _tables(stretch, near)
-    table = pl.concat(map(_without_repeats, parts) if is_to_clear else parts).sort("start", maintain_order=True)
+    if is_to_clear and sum(part.height for part in parts) > 2 * pieces.PIECE_ROWS:
+        parts = [_without_repeats(part.sort("start", maintain_order=True)) for part in parts]
+    table = pl.concat(parts).sort("start", maintain_order=True)
     table = _without_repeats(table) if is_to_clear else table
     columns = {name: table[name].to_numpy() for name in _COLUMN_TYPES}
     return list((columns | {name: (columns[name] - t0) / 1e9 for name in _TIMES}).values())
@@ -191,9 +196,19 @@ def _key(table: pl.DataFrame) -> pl.Series:
     return table.select(pl.struct(_KEY_COLUMNS).hash(seed=7).alias("key"))["key"]
 
 
-def _first_of_each(table: pl.DataFrame) -> int:
-    return _key(table).n_unique()
-
-
 def _without_repeats(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows in order of start, the first of equal ones each. O(rows · MAX_LOOKED_BACK), or O(rows) with a table of
+    keys where more begin at one instant.
+    """
+    start = table["start"].to_numpy()
+    columns = [table[name].to_numpy() for name in _KEY_COLUMNS if name != "bytes"]
+    columns.append(table["bytes"].fill_null(float("nan")).to_numpy().view(np.int64))  # unknown ones are alike
+    is_repeat = np.zeros(len(start), np.bool_)
+    for back in range(1, MAX_LOOKED_BACK + 1):
+        late = np.flatnonzero(start[back:] == start[:-back]) + back
+        if not len(late):
+            return table.filter(pl.Series(~is_repeat)) if is_repeat.any() else table
+        for column in columns:
+            late = late[column[late] == column[late - back]]
+        is_repeat[late] = True
     return table.filter(_key(table).is_first_distinct())

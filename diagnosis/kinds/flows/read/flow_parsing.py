@@ -48,9 +48,10 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
             skipped="Not a flow format that is known here. Export CSV with start_time,duration,src,dst,bytes.",
         )
     work.mkdir(parents=True, exist_ok=True)
-    out = RecordWriter(work)
     try:
-        reading = READERS[name](_Replay(head, stream), path, hints, out)  # type: ignore[arg-type]
+        with RecordWriter(work) as out:
+            reading = READERS[name](_Replay(head, stream), path, hints, out)  # type: ignore[arg-type]
+            columns = out.finish()
     except UnusableFlows as why:
         return Parsed(path, Kind.FLOW, skipped=str(why))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError, EOFError) as error:
@@ -58,7 +59,6 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
             raise
         text = (str(error).splitlines() or [type(error).__name__])[0][:200]
         return Parsed(path, Kind.FLOW, skipped=f"The {name} file cannot be read ({text}). Export it again, or as CSV.")
-    columns = out.finish()
     facts: dict[str, Any] = {
         "format": reading.format,
         "time_zone": reading.time_zone,
