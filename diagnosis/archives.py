@@ -79,23 +79,44 @@ class Member:
     note: str = ""
 
 
+def _problem_of_tar_member(info: CheckedTarInfo) -> str:
+    """Why a member is left out, in a sentence; empty if it is read."""
+    if not info.isreg():
+        kind = "link" if info.issym() or info.islnk() else _kind_of_entry(info)
+        return f"This is a {kind}, not a file: it was left out. Pack the file itself."
+    if info.size < 0:
+        return f"Its header states {info.size:,} bytes: it was left out. Send the archive again."
+    if info.issparse() and (info.is_overlong or not info.has_plausible_map()):
+        return "The map of this sparse file is damaged: it was left out. Pack it without --sparse."
+    return ""
+
+
+def _kind_of_entry(info: CheckedTarInfo) -> str:
+    return "device or pipe" if info.isdev() else "special entry"
+
+
 def format_of(head: bytes, path: str = "") -> str:
     """``gzip``, ``bzip2``, ``xz``, ``zstd``, ``zip``, ``tar`` or ``""``, by the first :data:`HEAD_BYTES` bytes.
 
     The name only excludes: a model checkpoint is a zip file by its bytes, but no archive of evidence.
     """
-    for magic, name in _MAGIC.items():
+    name = path.lower()
+    for magic, kind in _MAGIC.items():
         if head.startswith(magic):
-            return "" if name == "zip" and path.lower().endswith(_ZIP_LOOKALIKES) else name
-    if len(head) >= tarfile.BLOCKSIZE:
-        if not any(head):  # an archive without members contains only zeros; only its name identifies it
-            return "tar" if ".tar" in path.lower() or path.lower().endswith(".tgz") else ""
-        try:
-            tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
-        except tarfile.HeaderError:
-            return ""
-        return "tar"
-    return ""
+            return "" if kind == "zip" and name.endswith(_ZIP_LOOKALIKES) else kind
+    if len(head) < tarfile.BLOCKSIZE:
+        return ""
+    if not any(head):  # an archive without members contains only zeros; only its name identifies it
+        return "tar" if ".tar" in name or name.endswith(".tgz") else ""
+    return "tar" if _is_tar_header(head[: tarfile.BLOCKSIZE]) else ""
+
+
+def _is_tar_header(block: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
 
 
 def clean_path(name: str) -> str:
@@ -240,33 +261,22 @@ class _Walk:
         sent: SentBytes,
         names: UniqueNames,
     ) -> Iterator[Member]:
-        name = self._name(info.name, prefix)
-        if name and info.isreg():
-            name = names.unique(name)
-        if name and not info.isreg():
-            kind = "link" if info.issym() or info.islnk() else "device or pipe" if info.isdev() else "special entry"
-            self.problems.of_member(name, f"This is a {kind}, not a file: it was left out. Pack the file itself.")
-        elif name and info.size < 0:
-            self.problems.of_member(
-                name, f"Its header states {info.size:,} bytes: it was left out. Send the archive again."
-            )
-        elif name and info.issparse() and (info.is_overlong or not info.has_plausible_map()):
-            self.problems.of_member(
-                name, "The map of this sparse file is damaged: it was left out. Pack it without --sparse."
-            )
-        elif name:
-            metered = LimitedReader(archive.content(info), name, self.limits.ratio, sent)
-            yield from self._member(metered, name, depth, sent)
+        stated = self._name(info.name, prefix)
+        if not stated:
+            return
+        name = names.unique(stated) if info.isreg() else stated
+        problem = _problem_of_tar_member(info)
+        if problem:
+            self.problems.of_member(name, problem)
+            return
+        metered = LimitedReader(archive.content(info), name, self.limits.ratio, sent)
+        yield from self._member(metered, name, depth, sent)
 
     def _zip(self, stream: Any, path: str, prefix: str, depth: int) -> Iterator[Member]:
         with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
-            file: Any = stream.seekable_whole()
-            if file is None:  # within another archive: a zip is read from its end, so it needs a seekable copy
-                while block := stream.read(BLOCK_BYTES):
-                    spool.write(block)
-                    if spool.tell() > self.limits.total_bytes - self.out_bytes:
-                        raise Refused(self._too_large())
-                file = spool
+            # within another archive: a zip is read from its end, so it needs a seekable copy
+            whole: Any = stream.seekable_whole()
+            file = self._copy(stream, spool) if whole is None else whole
             try:
                 if stated_entries(file) > self.limits.members:
                     raise Refused(self._too_many())
@@ -277,14 +287,7 @@ class _Walk:
                 )
                 return
             with archive:
-                infos = [info for info in archive.infolist() if not info.is_dir() or info.file_size]
-                if not infos:
-                    self.problems.of_archive(path, "The archive holds no files: nothing to read in it.")
-                names = UniqueNames()
-                for info in infos:
-                    if name := self._name(info.filename, prefix):
-                        yield from self._zip_member(archive, info, names.unique(name), depth)
-                self._report_duplicates(path, names)
+                yield from self._zip_members(archive, path, prefix, depth)
                 if lost := count_unlisted(file, archive):
                     self.problems.of_archive(
                         path,
@@ -292,6 +295,23 @@ class _Walk:
                         "directory lists: left out. Either it was put behind another archive, or a file was deleted "
                         "from it. Pack it again if it should be read.",
                     )
+
+    def _copy(self, stream: Any, spool: Any) -> Any:
+        while block := stream.read(BLOCK_BYTES):
+            spool.write(block)
+            if spool.tell() > self.limits.total_bytes - self.out_bytes:
+                raise Refused(self._too_large())
+        return spool
+
+    def _zip_members(self, archive: zipfile.ZipFile, path: str, prefix: str, depth: int) -> Iterator[Member]:
+        infos = [info for info in archive.infolist() if not info.is_dir() or info.file_size]
+        if not infos:
+            self.problems.of_archive(path, "The archive holds no files: nothing to read in it.")
+        names = UniqueNames()
+        for info in infos:
+            if name := self._name(info.filename, prefix):
+                yield from self._zip_member(archive, info, names.unique(name), depth)
+        self._report_duplicates(path, names)
 
     def _zip_member(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, depth: int) -> Iterator[Member]:
         mode = info.external_attr >> 16

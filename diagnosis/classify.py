@@ -101,24 +101,31 @@ def _ordered_by_spread(category: str, also: Sequence[str], *, is_wide: bool) -> 
 
 def _model_votes(hint: Hint, rule: Signature | None, model: Model | None) -> list[tuple[str, float, str]]:
     """Votes of the model: full where no rule says anything of the cause, by its trust where one does."""
-    if model is None:
-        return []
-    is_open = rule is None or rule.category in _WITHOUT_CAUSE or (rule.is_form and hint.role is Role.ROOT)
-    share = 1.0 if is_open else model.trust
-    if (rule is not None and rule.role in {Role.ADVICE, Role.BENIGN}) or not share:
+    share = _model_share(hint, rule, model) if model else 0.0
+    if model is None or not share:
         return []
     weight = share * _role_weight(hint) * THRESHOLDS.model
-    is_program = signatures.is_program_error(hint.template)
     own = signatures.without_names(hint.template)
     if model.coverage(own) < THRESHOLDS.model_covered:
         return []
     found = list(model.predict(own).items())[: THRESHOLDS.model_guesses]
     source = "confirmed incidents" if model.confirmed else "known messages"
     reason = f"Its words are those of {source} of this category"
-    votes = [
-        (leaf, weight * p, reason) for leaf, p in found if p >= THRESHOLDS.model_least and leaf not in _WITHOUT_CAUSE
-    ]
-    return [vote for vote in votes if not is_program or vote[0].startswith(signatures.PROGRAM)]
+    likely = [(leaf, p) for leaf, p in found if p >= THRESHOLDS.model_least and leaf not in _WITHOUT_CAUSE]
+    votes = [(leaf, weight * p, reason) for leaf, p in likely]
+    if signatures.is_program_error(hint.template):
+        return [vote for vote in votes if vote[0].startswith(signatures.PROGRAM)]
+    return votes
+
+
+def _model_share(hint: Hint, rule: Signature | None, model: Model) -> float:
+    """The share of its weight that the model has beside a rule."""
+    if rule is None:
+        return 1.0
+    if rule.role in {Role.ADVICE, Role.BENIGN}:
+        return 0.0
+    is_open = rule.category in _WITHOUT_CAUSE or (rule.is_form and hint.role is Role.ROOT)
+    return 1.0 if is_open else model.trust
 
 
 def _role_weight(hint: Hint) -> float:

@@ -120,15 +120,22 @@ def _files(path: Path, evidence: Evidence) -> Iterator[_File]:
         inside = Path(folder).relative_to(path)
         for name in sorted(names):
             file = f"{folder}/{name}"
-            try:
-                status = os.lstat(file)
-            except OSError as error:
-                problem(file, f"The file cannot be looked at ({error.strerror}): it was left out.")
-                continue
-            if stat.S_ISREG(status.st_mode):
-                yield _File(name if inside == Path() else f"{inside}/{name}", Path(file), status.st_size)
+            found = _look_at(file, name if inside == Path() else f"{inside}/{name}")
+            if isinstance(found, str):
+                problem(file, found)
             else:
-                problem(file, "This is a link or a device, not a file: it was left out.")
+                yield found
+
+
+def _look_at(file: str, name: str) -> _File | str:
+    """A regular file, or why it was left out."""
+    try:
+        status = os.lstat(file)
+    except OSError as error:
+        return f"The file cannot be looked at ({error.strerror}): it was left out."
+    if not stat.S_ISREG(status.st_mode):
+        return "This is a link or a device, not a file: it was left out."
+    return _File(name, Path(file), status.st_size)
 
 
 def _is_archive(found: _File) -> bool:

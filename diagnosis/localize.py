@@ -13,7 +13,7 @@ import msgspec
 
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.evidence import FlowFinding, StackFinding, Suspect
-from diagnosis.result import LogDiagnosis, Verdict
+from diagnosis.result import NO_LOGS, LogDiagnosis, Verdict
 
 THRESHOLDS: Final = thresholds.of("localize")
 
@@ -36,23 +36,28 @@ def of_flows(flows: FlowFinding, logs: LogDiagnosis | None) -> list[Suspect]:
     ceased); of a crash that proves little. Without a line of logs they are the member that fell
     silent in the middle of a step (``how``: overdue).
     """
-    is_failure = logs is not None and logs.is_failure
-    symptom = logs.symptom if logs is not None else ""
+    seen = logs or NO_LOGS
+    is_crashed = seen.is_failure and seen.symptom != "slow"
     out = []
     for row in flows.suspects:
-        if row.how == "ceased":
-            if is_failure and symptom == "hang":
-                out.append(row)
-        elif row.how == "overdue":
-            if logs is None or not logs.has_evidence:
-                out.append(row)
-        elif is_failure and symptom != "slow":
-            score = row.score * THRESHOLDS.hint
-            is_suspect = row.is_suspect and score >= THRESHOLDS.accused
-            out.append(msgspec.structs.replace(row, score=score, is_suspect=is_suspect))
-        else:
+        is_silent = row.how in {"ceased", "overdue"}
+        if not is_silent:
+            out.append(_as_hint(row) if is_crashed else row)
+        elif _is_told(row, seen):
             out.append(row)
     return out
+
+
+def _is_told(silent: Suspect, seen: LogDiagnosis) -> bool:
+    if silent.how == "ceased":
+        return seen.is_failure and seen.symptom == "hang"
+    return not seen.has_evidence
+
+
+def _as_hint(row: Suspect) -> Suspect:
+    score = row.score * THRESHOLDS.hint
+    is_suspect = row.is_suspect and score >= THRESHOLDS.accused
+    return msgspec.structs.replace(row, score=score, is_suspect=is_suspect)
 
 
 def has_cause(logs: LogDiagnosis | None) -> bool:

@@ -24,7 +24,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -124,7 +124,7 @@ def parse_all(
     pool = _pool(workers)
     try:
         while True:
-            while len(waiting) < workers * _BATCHES_PER_WORKER and (batch := next(source, None)) is not None:
+            for batch in islice(source, workers * _BATCHES_PER_WORKER - len(waiting)):
                 try:
                     future = pool.submit(_parse, batch)
                 except BrokenProcessPool:

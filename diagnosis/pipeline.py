@@ -36,6 +36,7 @@ from diagnosis.conclusion.model import Answer, Conclusion
 from diagnosis.conclusion.reasons import reasons
 from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding, decode
 from diagnosis.history import History, JobEvents
+from diagnosis.input_rows import QuietTexts, input_rows, read_quiet_texts
 from diagnosis.inventory import Inventory
 from diagnosis.job_description import describe_job
 from diagnosis.kinds import checks, kind_table, stacks, states
@@ -44,12 +45,11 @@ from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.decide import attempts
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
-from diagnosis.kinds.logs.read import physical
-from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
+from diagnosis.model import Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import Diagnosis, logs_report
-from diagnosis.report_records import HistoryRow, InputRow, JobRow
+from diagnosis.report_records import HistoryRow, JobRow
 from diagnosis.result import NO_LOGS, LogDiagnosis
-from diagnosis.unread_files import MAX_NAMED_FILES, quiet_texts, unread_files, unread_reason, unread_sentences
+from diagnosis.unread_files import MAX_NAMED_FILES, unread_sentences
 
 if TYPE_CHECKING:
     from diagnosis.kinds.flows.tell.report_rows import FlowReport
@@ -126,12 +126,9 @@ def diagnose(
         budgets=(budgets := Budgets(parsed, alarm, left_out)),
     )
     logs = budgets.run("logs", lambda: attempts.diagnose_logs(parsed, given), None, is_part=True)
-    quiet = quiet_texts(parsed, logs)
-    laid_out = states.read_layouts(quiet, read)
-    unread = {p.path: p for p in unread_files(parsed, logs) if p.path not in laid_out}
-    found_bad = states.analyse(list(laid_out.values()))
-    if found_bad and all(p.path in laid_out for p in parsed if p.kind in LOG_KINDS):
-        logs = None  # what looked like logs are reports, and they tell of something
+    texts = read_quiet_texts(parsed, logs, read)
+    found_bad = states.analyse(list(texts.laid_out.values()))
+    logs = _unless_reports(logs, texts, found_bad)
     on_stage("stacks", 0, 1)
     stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
@@ -143,17 +140,10 @@ def diagnose(
         lambda report: decode(report, FlowFinding),
         budgets,
     )
-    if logs is not None:
-        logs = stalls.with_stall(logs, stack_finding, flow_finding)
-        logs = localize.with_stacks(logs, stack_finding)
+    logs = _with_other_evidence(logs, stack_finding, flow_finding)
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
     seen = logs or NO_LOGS
-    told = {path: seen.read_notes[path] for path in seen.read_notes.keys() - unread - laid_out.keys()}
-    ordered = sorted((laid_out.get(p.path, p) for p in every), key=lambda p: p.path)
-    alike = alike_texts.stated_facts(quiet, read)
-    compared = {path for path, _ in alike}
-    why = {path: unread_reason(p, is_compared=path in compared) for path, p in unread.items()}
-    inputs = tuple(_input(p, told.get(p.path, ""), why.get(p.path)) for p in ordered)
+    alike = alike_texts.stated_facts(texts.quiet, read)
     stated = [*kind_table.facts(every), *seen.stated]
     layout = stack_report.layout if stack_report else None
     described = describe_job(known, hints, logs, layout, flow_finding, stated)
@@ -162,9 +152,8 @@ def diagnose(
     healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
     results += _differences(stated, every, logs, healthy)
     results += found_bad
-    measures = logs.measures if logs else ()
-    shown = [*stated, *alike, *kind_table.facts(list(laid_out.values()))]
-    facts = budgets.run("facts", lambda: fact_table.summarise(shown, tables, measures), None, is_part=True)
+    shown = [*stated, *alike, *kind_table.facts(list(texts.laid_out.values()))]
+    facts = budgets.run("facts", lambda: fact_table.summarise(shown, tables, seen.measures), None, is_part=True)
     suspects = weigh.update_suspects(suspects, results)
     concluded = conclude(
         logs,
@@ -190,7 +179,7 @@ def diagnose(
     )
     return Diagnosis(
         engine=ENGINE,
-        inputs=inputs,
+        inputs=input_rows(every, texts, seen, {path for path, _ in alike}),
         job=described,
         headline=concluded.sentence,
         logs=logs,
@@ -199,13 +188,28 @@ def diagnose(
         suspects=suspects,
         conclusion=conclusion_report(replace(concluded, advice=advice, checks=offered)),
         advice=advice,
-        missing=(*budgets.told, *_missing(parsed, logs, list(unread.values()))),
+        missing=(*budgets.told, *_missing(parsed, logs, list(texts.unread.values()))),
         observed=seen.observed,
         inferred=_inferred(concluded, logs, results),
         clocks=seen.clocks,
         history=HistoryRow(pool.digest if pool.jobs else None, len(pool.jobs)),
         facts=facts,
     )
+
+
+def _unless_reports(logs: LogDiagnosis | None, texts: QuietTexts, found_bad: Sequence[Result]) -> LogDiagnosis | None:
+    """None if all that looked like logs are reports, and they tell of something."""
+    return None if found_bad and texts.are_all_logs else logs
+
+
+def _with_other_evidence(
+    logs: LogDiagnosis | None, stack_finding: StackFinding, flow_finding: FlowFinding
+) -> LogDiagnosis | None:
+    """What the logs say, with what only stacks and flows know of it."""
+    if logs is None:
+        return None
+    stalled = stalls.with_stall(logs, stack_finding, flow_finding)
+    return localize.with_stacks(stalled, stack_finding)
 
 
 def _inferred(concluded: Conclusion, logs: LogDiagnosis | None, results: Sequence[Result]) -> tuple[str, ...]:
@@ -360,22 +364,6 @@ def make_advice(
         conclusion=decode(conclusion_report(concluded), Answer),
     )
     return advise(evidence)
-
-
-def _input(p: Parsed, read_note: str, unread: str | None) -> InputRow:
-    """A file as the report lists it. ``read_note``: what was read of it as a log, if anything was;
-    ``unread``: why nothing was concluded from it.
-    """
-    return InputRow(
-        path=p.path,
-        kind=str(p.kind),
-        sha256=p.sha256,
-        lines=physical.lines(p),
-        bytes=p.bytes,
-        skipped=p.skipped,
-        unread=unread,
-        notes=[*filter(None, [read_note]), *p.notes],
-    )
 
 
 _NO_LOGS: Final = "No log lines were found, so stage, iteration and end of the job are unknown."

@@ -220,30 +220,23 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
     they are, or will be in ``files``, seen from where the result will be (:mod:`joined`). Associative;
     raises ``ValueError`` for no parts or parts that are no ranges. Memory: messages and counts of some ranges.
     """
-    if not parts or any(part.columns is None or part.uniques is None for part in parts):
+    if not parts or not all(map(_is_range, parts)):
         raise ValueError("only the parsed ranges of one log can be merged, at least one")
     if len(parts) == 1:
         return parts[0]
     work.mkdir(parents=True, exist_ok=True)
-    year = next((part.facts["year"] for part in parts if part.facts.get("year")), None)
-    used = [part.facts.get("used_year") for part in parts if part.facts.get("used_year")]
-    target = year or (used[0] if used else None)
+    year = _first_stated(parts, "year")
+    target = year or _first_stated(parts, "used_year")
     is_counted = all(map(_has_final_times, parts))
-    sources: dict[Source, int] = {}
-    of_source: list[int] = []
+    sources = _JoinedSources()
     tables: list[pl.DataFrame] = []
     ranges: list[joined.Range] = []
     counts: list[occurrences.Counts] = []
     before = 0
     for part_number, part in enumerate(parts):
         assert part.columns is not None and part.uniques is not None
-        remap = []
-        for source, count in zip(part.sources, part.facts["source_lines"], strict=True):
-            place = sources.setdefault(unsettle_labels(source), len(sources))
-            of_source += [0] * (len(sources) - len(of_source))
-            of_source[place] += count
-            remap.append(place)
-        file = files[part_number] if files else os.path.relpath(part.columns.resolve(), work.resolve())
+        remap = sources.add(part)
+        file = files[part_number] if files else _seen_from(work, part.columns)
         ranges += joined.ranges_of(part, file, remap)
         if is_counted:
             counts.append(occurrences.with_sources(occurrences.counts_of(part), remap))
@@ -251,18 +244,18 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         before += part.lines
         if len(tables) == _RANGES_AT_A_TIME:
             tables = [combine(tables)]
-            counts = [occurrences.join_counts(counts)] if is_counted else []
+            counts = _join(counts)
     columns, uniques = work / joined.NAME, work / "uniques.parquet"
-    joined.write(ranges, len(sources), target, columns)
+    joined.write(ranges, len(sources.lines), target, columns)
     combine(tables).write_parquet(uniques)
     facts = {
         **parts[0].facts,
-        "source_lines": of_source,
+        "source_lines": sources.lines,
         "year": year,
         "has_yearless": not is_counted,
         "used_year": None if is_counted else target,
-        "folded_lines": sum(part.facts.get("folded_lines", 0) for part in parts),
-        "has_headers": any(part.facts.get("has_headers", True) for part in parts),
+        "folded_lines": sum(_each(parts, "folded_lines", 0)),
+        "has_headers": any(_each(parts, "has_headers", True)),
         "headed_lines": sum(part.facts.get("headed_lines", part.lines) for part in parts),
     }
     facts.pop("ends", None)
@@ -272,13 +265,51 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         bytes=sum(part.bytes for part in parts),
         lines=before,
         notes=tuple(dict.fromkeys(chain.from_iterable(part.notes for part in parts))),
-        sources=settle_labels(list(sources), of_source),
+        sources=settle_labels(list(sources.places), sources.lines),
         facts=facts,
         columns=columns,
         uniques=uniques,
     )
-    return (
-        occurrences.store_counts(merged, occurrences.join_counts(counts), work / "cells.parquet")
-        if is_counted
-        else merged
-    )
+    if not is_counted:
+        return merged
+    return occurrences.store_counts(merged, occurrences.join_counts(counts), work / "cells.parquet")
+
+
+def _each(parts: Sequence[Parsed], name: str, otherwise: Any) -> list[Any]:
+    """What each range states under a name."""
+    return [part.facts.get(name, otherwise) for part in parts]
+
+
+def _is_range(part: Parsed) -> bool:
+    return part.columns is not None and part.uniques is not None
+
+
+def _first_stated(parts: Sequence[Parsed], name: str) -> Any:
+    return next((part.facts[name] for part in parts if part.facts.get(name)), None)
+
+
+def _seen_from(work: Path, columns: Path) -> str:
+    return os.path.relpath(columns.resolve(), work.resolve())
+
+
+def _join(counts: list[occurrences.Counts]) -> list[occurrences.Counts]:
+    return [occurrences.join_counts(counts)] if counts else []
+
+
+class _JoinedSources:
+    """The writers of consecutive ranges, each once, and how many lines each has."""
+
+    def __init__(self) -> None:
+        self.places: dict[Source, int] = {}
+        self.lines: list[int] = []
+
+    def add(self, part: Parsed) -> list[int]:
+        """Count the lines of a range; returns the place of each of its writers."""
+        remap = []
+        for source, count in zip(part.sources, part.facts["source_lines"], strict=True):
+            place = self.places.setdefault(unsettle_labels(source), len(self.places))
+            if place == len(self.lines):
+                self.lines.append(0)
+            self.lines[place] += count
+            remap.append(place)
+        return remap

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
@@ -98,15 +98,13 @@ def parse(data: bytes, path: str) -> Parsed:
     facts: list[tuple[str, Fact]] = []
     parts: list[Section] = []
     host = host_of(text, path)
-    for piece in cut(text):
-        for section in read_sections(piece, path):
-            before = len(facts)
-            place = _only_node(section.entries) or _host_of_prompt(section.piece.text) or host
-            for entry, form in section.of_formats():
-                if len(facts) < MAX_FACTS:
-                    facts.append((form, fact_of(entry, place, section.piece.first_line)))
-            if without_title(section.piece.text).strip():
-                parts.append(_section(section.piece, len(facts) - before))
+    for section in chain.from_iterable(read_sections(piece, path) for piece in cut(text)):
+        before = len(facts)
+        place = _only_node(section.entries) or _host_of_prompt(section.piece.text) or host
+        for entry, form in islice(section.of_formats(), MAX_FACTS - before):
+            facts.append((form, fact_of(entry, place, section.piece.first_line)))
+        if without_title(section.piece.text).strip():
+            parts.append(_section(section.piece, len(facts) - before))
     known = list(dict.fromkeys(part.form.id for part in parts if part.form is not None))
     stored = [(f.place.name, f.name, f.value, f.line, f.part, form) for form, f in facts]
     return Parsed(

@@ -114,29 +114,40 @@ def _pairs(text: str, form: Format) -> Iterator[Entry]:
     levels: list[tuple[int, str]] = []  # indentation and title of each open level
     objects: list[tuple[int, str, str]] = []  # indentation, kind and name of each open object
     for number, line in _lines(text):
-        body = line.strip()
-        if not body:
+        if not line.strip():
             continue
-        item = _ITEM.match(line)
-        indent = item.end() if item else _indent(line)
+        indent = _indent_of_item(line)
         body = line[indent:].strip()
-        while levels and levels[-1][0] >= indent:
-            levels.pop()
-        while objects and objects[-1][0] >= indent:
-            objects.pop()
+        _close(levels, indent)
+        _close(objects, indent)
         if header := _header(body, form.objects):
             objects.append((indent, *header))
             continue
         key, value = _pair(body)
-        if not value:
-            if len(levels) < MAX_DEPTH:
-                levels.append((indent, body.rstrip(" :.")))
-            continue
-        part = " ".join(name for _, kind, name in objects if kind != "node")
-        node = next((name for _, kind, name in reversed(objects) if kind == "node"), "")
-        yield Entry((*(title for _, title in levels), key), value, number, part, node)
-        if form.nests_values and len(levels) < MAX_DEPTH:
-            levels.append((indent, key))
+        if value:
+            titles = (title for _, title in levels)
+            yield Entry((*titles, key), value, number, *_place_of(objects))
+        if (form.nests_values or not value) and len(levels) < MAX_DEPTH:
+            levels.append((indent, key if value else body.rstrip(" :.")))
+
+
+def _indent_of_item(line: str) -> int:
+    """Where the text of a line begins, after the mark of an item of a list."""
+    item = _ITEM.match(line)
+    return item.end() if item else _indent(line)
+
+
+def _close(opened: list[tuple[int, str]] | list[tuple[int, str, str]], indent: int) -> None:
+    """End what a line so far left ends."""
+    while opened and opened[-1][0] >= indent:
+        opened.pop()
+
+
+def _place_of(objects: Sequence[tuple[int, str, str]]) -> tuple[str, str]:
+    """The names of the open objects, and the node that is open last."""
+    part = " ".join(name for _, kind, name in objects if kind != "node")
+    nodes = [name for _, kind, name in objects if kind == "node"]
+    return part, nodes[-1] if nodes else ""
 
 
 def _tokens(text: str, form: Format) -> Iterator[Entry]:
@@ -180,10 +191,15 @@ def _columns(text: str, form: Format) -> Iterator[Entry]:
             header = []
         elif header and line[:1] != "#":
             names = header if indent > _indent(line) == 0 else header[1:]
-            first, *cells = _UNIT_GAP.sub("", line).split(None, len(names))
-            place = ("", first) if is_node else (first, "")
-            for name, cell in zip(names, cells, strict=False):
-                yield Entry((name,), cell, number, *place)
+            yield from _row(line, number, names, is_node=is_node)
+
+
+def _row(line: str, number: int, names: Sequence[str], *, is_node: bool) -> Iterator[Entry]:
+    """The values of a row below its header."""
+    first, *cells = _UNIT_GAP.sub("", line).split(None, len(names))
+    place = ("", first) if is_node else (first, "")
+    for name, cell in zip(names, cells, strict=False):
+        yield Entry((name,), cell, number, *place)
 
 
 def _indent(line: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -250,18 +251,12 @@ def _find_stage(case: Case, texts: list[RootText], category: str, ended_at: int 
     """The stage, and whether the logs show it: by a marker, a frame, the cause itself or progress."""
     trained = case.has_progress
     framed = [stages.stage_of_frames(_frames(text.record)) for text in texts]
-    own = taxonomy.load().get(category).stage
-    if not own and any(map(_is_failed_start, texts)):
-        own = "launch"
-    if own == "rendezvous" and not trained and not any(framed):
+    own = "" if trained else _stage_of_cause(category, texts)
+    if own == "rendezvous" and not any(framed):
         # earlier markers are from the ranks that arrived; the cause shows what they waited for
         return _Shown(own, is_seen=True)
-    votes: dict[str, float] = defaultdict(float)
-    for text, of_frames in zip(texts, framed, strict=True):
-        voted = of_frames or _last_mark(case, text)
-        if voted:
-            votes[voted] += THRESHOLDS.framed if of_frames else THRESHOLDS.marked
-    if own and not trained:
+    votes = _votes(case, texts, framed)
+    if own:
         votes[own] += THRESHOLDS.own
     best = max(sorted(votes), key=lambda stage: votes[stage], default=None)
     stage = best or _stage_at(case, case.roots.t0 or ended_at or case.last_at)
@@ -270,6 +265,24 @@ def _find_stage(case: Case, texts: list[RootText], category: str, ended_at: int 
     if trained:
         return _Shown("training", is_seen=True)
     return _Shown("launch" if case.roots.members else None, is_seen=False)
+
+
+def _stage_of_cause(category: str, texts: list[RootText]) -> str:
+    """The stage in which such a cause shows, whatever the lines before it."""
+    own = taxonomy.load().get(category).stage
+    if not own and any(map(_is_failed_start, texts)):
+        return "launch"
+    return own
+
+
+def _votes(case: Case, texts: list[RootText], framed: Sequence[str | None]) -> dict[str, float]:
+    """Of each stage, how much frames and markers before the root lines speak for it."""
+    votes: dict[str, float] = defaultdict(float)
+    for text, of_frames in zip(texts, framed, strict=True):
+        voted = of_frames or _last_mark(case, text)
+        if voted:
+            votes[voted] += THRESHOLDS.framed if of_frames else THRESHOLDS.marked
+    return votes
 
 
 def _settled(stage: str, *, trained: bool) -> _Shown:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -89,17 +89,20 @@ def choose(
     is_narrow = stats.is_minority(len(lead_nodes), facts.total)
     joining = [row.event for row in others if _joins(row, lead, lead_nodes, places[row.event], facts.total)]
     members = _without_summaries(facts.catalogue, [lead.event, *joining])
-    times = [row.first_at for row in candidates if row.event in members]
     return Roots(
         leader=lead.event,
         members=tuple(members),
         weights=by_event,
         nodes=tuple(sorted(lead_nodes)) if is_narrow else (),
         is_wide=len(lead_nodes) > 1 and not is_narrow,
-        t0=min((at for at in times if at is not None), default=None),
+        t0=_first_at(row for row in candidates if row.event in members),
         by=by,
         scores=scores,
     )
+
+
+def _first_at(rows: Iterable[EventRow]) -> int | None:
+    return min((row.first_at for row in rows if row.first_at is not None), default=None)
 
 
 def first_of_rule(catalogue: Catalogue, ranked: Sequence[EventRow], lead: EventRow) -> EventRow:

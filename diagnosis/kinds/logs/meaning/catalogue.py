@@ -5,7 +5,7 @@ messages: if two rules match different messages of one template, these are two e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -17,7 +17,7 @@ from diagnosis import taxonomy
 from diagnosis.history import Pool
 from diagnosis.kinds.logs.meaning import crossjob, event_words, hosts, words
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
-from diagnosis.kinds.logs.meaning.signatures.model import Strength
+from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength
 from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Level, Role
@@ -291,19 +291,28 @@ def _roles_around_stop(rules: SignatureSet, first: Mapping[str, int | None]) -> 
     """The roles of what was stopped, and of causes before the first explicit stop; none without one.
     ``first``: when each rule's first event began.
     """
-    tree = taxonomy.load()
-    stops = {s for s in first if (rule := rules.rule(s)) and "decision" in tree.get(rule.category).traits}
-    at = min((t for s in stops if (t := first[s]) is not None), default=None)
-    if at is None:
+    stops = {rule.id for rule in rules.known(first) if _has_trait(rule, "decision")}
+    stopped_at = min((at for rule_id, at in first.items() if rule_id in stops and at is not None), default=None)
+    if stopped_at is None:
         return {}
-    earlier = {s for s, t in first.items() if t is not None and t < at}
-    known = [rules.rules[s] for s in earlier - stops if s in rules.rules]
-    deadly = [rule for rule in known if "death" in tree.get(rule.category).traits]
-    sure = {rule.id for rule in known if rule.strength is not Strength.WEAK or rule in deadly}
-    unstopped = rules.resolve(set(first) - stops)
-    until_stop = rules.resolve(s for s, t in first.items() if t is None or t <= at)
-    causes = {s: role for s, role in unstopped.items() if s in sure}
-    return causes | {s: role for s, role in until_stop.items() if s in stops}
+    earlier = {rule_id for rule_id, at in first.items() if at is not None and at < stopped_at}
+    not_later = {rule_id for rule_id, at in first.items() if at is None or at <= stopped_at}
+    sure = {rule.id for rule in rules.known(earlier - stops) if _is_sure_cause(rule)}
+    causes = rules.resolve(set(first) - stops)
+    until_stop = rules.resolve(not_later)
+    return _only(causes, sure) | _only(until_stop, stops)
+
+
+def _has_trait(rule: Signature, trait: str) -> bool:
+    return trait in taxonomy.load().get(rule.category).traits
+
+
+def _is_sure_cause(rule: Signature) -> bool:
+    return rule.strength is not Strength.WEAK or _has_trait(rule, "death")
+
+
+def _only(roles: Mapping[str, Role], chosen: Set[str]) -> dict[str, Role]:
+    return {rule_id: role for rule_id, role in roles.items() if rule_id in chosen}
 
 
 def _explained_waits(here: pl.DataFrame, first: Mapping[str, int | None]) -> set[str]:

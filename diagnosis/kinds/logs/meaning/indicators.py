@@ -110,14 +110,8 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     if not found:
         return None
     start = text.find(found)
-    end = start + len(found)
-    if end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
-        # a match that ends within a word was only an anchor: the clause continues
-        cut = _CLAUSE.search(text, end)
-        end = min(cut.start() if cut else len(text), end + _MAX_CHARS_AFTER_RULE)
-    while (
-        len(text[start:end].split()) < THRESHOLDS.words and end - start < _MAX_CHARS_AFTER_RULE and text[end:].strip()
-    ):
+    end = _word_end(text, start + len(found))
+    while _is_short(text, start, end):
         # a single word or number names the fault, the text after it describes it
         cut = _CLAUSE.search(text, end + 1)
         further = min(cut.start() if cut else len(text), start + _MAX_CHARS_AFTER_RULE)
@@ -128,6 +122,20 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     if _OPEN_END.search(text[start:end]) and (word := _NEXT_WORD.match(text, end)):
         end = word.end()
     return _trim(text, start, end)
+
+
+def _word_end(text: str, end: int) -> int:
+    """A match that ends within a word was only an anchor: the clause continues."""
+    if end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
+        cut = _CLAUSE.search(text, end)
+        return min(cut.start() if cut else len(text), end + _MAX_CHARS_AFTER_RULE)
+    return end
+
+
+def _is_short(text: str, start: int, end: int) -> bool:
+    """Whether a match has too few words, and more text follows."""
+    has_room = end - start < _MAX_CHARS_AFTER_RULE and bool(text[end:].strip())
+    return has_room and len(text[start:end].split()) < THRESHOLDS.words
 
 
 def _fault_weight(text: str, clause: tuple[int, int]) -> float:

@@ -9,10 +9,10 @@ launcher names. If ranks per node are stated and the node list is complete, it i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final
 
 import polars as pl
@@ -243,15 +243,19 @@ def expand_node_list(text: str) -> list[str]:
             out += [head + tail] if head + tail else []
             continue
         for part in ranges.split(","):
-            low, _, high = part.partition("-")
-            first, last = numbers.whole(low), numbers.whole(high or low)
-            if first is None or last is None:
-                continue
-            for number in range(first, min(last, first + MAX_NODES - len(out) - 1) + 1):
-                out.append(f"{head}{number:0{len(low)}d}{tail}")
+            numbered = islice(_numbers(part), MAX_NODES - len(out))
+            out += [f"{head}{number}{tail}" for number in numbered]
         if len(out) >= MAX_NODES:
             break
     return out[:MAX_NODES]
+
+
+def _numbers(part: str) -> Iterator[str]:
+    """The numbers of ``003-007`` or ``7``, as wide as the first; none of what is no range."""
+    low, _, high = part.partition("-")
+    first, last = numbers.whole(low), numbers.whole(high or low)
+    if first is not None and last is not None:
+        yield from (f"{number:0{len(low)}d}" for number in range(first, last + 1))
 
 
 def _bare_name(name: str) -> str:

@@ -59,15 +59,34 @@ class StatedDuration(NamedTuple):
 
 def stated_duration(text: str) -> StatedDuration | None:
     """The duration of a step that a progress line states."""
+    return _named(text) or _per_iteration(text) or _rate(text) or _took(text)
+
+
+def _named(text: str) -> StatedDuration | None:
+    """A number beside a word for time or a unit."""
     for found in _SECONDS.finditer(text):
         unit = (found.group(1) or found.group(3) or "").lower()
         # "step 12" counts and "step 1.2 s" times: without a unit only a word for time will do
         if unit or any(word in found[0].lower() for word in ("tim", "sec", "dur")):
             return StatedDuration(*found.span(2), 1e-3 if unit == "ms" else 1.0)
-    if each := _PER_ITERATION.search(text):
-        return StatedDuration(*each.span(1), 1.0)
-    if (rate := _RATE.search(text)) and float(rate.group(1) or rate.group(2)) > 0:
-        return StatedDuration(*rate.span(1 if rate.group(1) else 2), 1.0, is_rate=True)
+    return None
+
+
+def _per_iteration(text: str) -> StatedDuration | None:
+    each = _PER_ITERATION.search(text)
+    return StatedDuration(*each.span(1), 1.0) if each else None
+
+
+def _rate(text: str) -> StatedDuration | None:
+    """Steps in a second."""
+    rate = _RATE.search(text)
+    if rate is None or float(rate.group(1) or rate.group(2)) <= 0:
+        return None
+    return StatedDuration(*rate.span(1 if rate.group(1) else 2), 1.0, is_rate=True)
+
+
+def _took(text: str) -> StatedDuration | None:
+    """What something else than a step took is no duration of one."""
     for found in _TOOK.finditer(text):
         unit = (found.group(2) or "").lower()
         is_timed = unit or found[0].lower().startswith(("dt", "sec", "duration", "took"))

@@ -92,20 +92,35 @@ def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadR
     before = points.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
     texts = _texts(table, file, [line, *before], read)
     totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())
-    if not any(a == n for a, _ in totals):
-        totals = _planned_totals(
-            texts[0], table.messages.join(said.filter(pl.col("first_line") < rounds[0]), on="masked")
-        )
-    if not any(a == n for a, _ in totals):
-        gaps = points["at"].diff().drop_nulls()
-        usual_s = float(gaps.filter(gaps > 0).median() or 0) / 1e9  # type: ignore[arg-type]
-        left = [int(t[1]) * 60 + int(t[2]) if (t := _LEFT.search(text)) else math.inf for text in (*texts, "")]
-        return is_followed and left[0] <= usual_s and left[0] < left[1]
+    if not _is_counted(totals, n):
+        earlier = said.filter(pl.col("first_line") < rounds[0])
+        totals = _planned_totals(texts[0], table.messages.join(earlier, on="masked"))
+    if not _is_counted(totals, n):
+        return is_followed and _is_nearly_over(texts, points["at"])
     below = (points["n"] < n).arg_true()
     is_inner = below.len() > 0 and below[-1] > (points["n"] >= n).arg_true()[0]
     slack = interval if is_followed else 0
     is_reached = all(total - count <= (slack if count == n else 0) for count, total in totals)
     return is_reached and not (is_inner and len(totals) <= 1)
+
+
+def _is_counted(totals: Sequence[tuple[int, int]], n: int) -> bool:
+    """Whether any of these counts, each with its total, is ``n``."""
+    return any(count == n for count, _ in totals)
+
+
+def _is_nearly_over(texts: Sequence[str], at: pl.Series) -> bool:
+    """Whether the last line states less time left than a usual interval, and than the line before."""
+    gaps = at.diff().drop_nulls()
+    usual_s = float(gaps.filter(gaps > 0).median() or 0) / 1e9  # type: ignore[arg-type]
+    left = [_left_s(text) for text in (*texts, "")]
+    return left[0] <= usual_s and left[0] < left[1]
+
+
+def _left_s(text: str) -> float:
+    """The seconds that a line says are left; infinite if it says none."""
+    found = _LEFT.search(text)
+    return int(found[1]) * 60 + int(found[2]) if found else math.inf
 
 
 def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) -> list[str]:

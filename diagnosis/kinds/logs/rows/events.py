@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -296,13 +296,7 @@ def build(
         [with_scheme(p.sources, scheme) for p in logs], lambda p: merged["example"].str.contains(p).any()
     )
     logs = [_with_sources(p, own_sources) for p, own_sources in zip(logs, writers, strict=True)]
-    rows = [
-        (number, s.node if s else None, s.rank if s else None)
-        for number, p in enumerate(logs)
-        for s in (p.sources or (None,))
-    ]
-    schema = {"file": pl.UInt32, "node": pl.String, "rank": pl.Int64}
-    source_table = pl.DataFrame(rows, schema=schema, orient="row").with_row_index("source")
+    source_table = _source_table(logs)
     bases = source_table.group_by("file", maintain_order=True).agg(pl.col("source").min())["source"].to_list()
     source_table = writer_nodes.settle_nodes(
         _without_doubtful_nodes(source_table, logs, nodes), paths, nodes, node_of or {}
@@ -324,6 +318,15 @@ def build(
     )
 
 
+def _source_table(logs: Sequence[Parsed]) -> pl.DataFrame:
+    """A row a writer, in the order of files; a file without any has a row without names."""
+    rows: list[tuple[int, str | None, int | None]] = []
+    for number, p in enumerate(logs):
+        rows += [(number, s.node, s.rank) for s in p.sources] or [(number, None, None)]
+    schema = {"file": pl.UInt32, "node": pl.String, "rank": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row").with_row_index("source")
+
+
 def _with_sources(p: Parsed, sources: tuple[Source, ...]) -> Parsed:
     return p if sources == p.sources else replace(p, sources=sources)
 
@@ -335,15 +338,16 @@ def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes
     names, unless it occurs in other files or in an inventory. A path's doubtful name counts only if there are others:
     alone it is the directory of the whole job, and so is the beginning of others ("run7" beside "run7-worker-3").
     """
-    told = [(n, s) for n, p in enumerate(logs) for s in p.sources if s.node and s.how in ("path", "inventory")]
-    sure = [(number, s) for number, s in told if s.confidence > MAX_DOUBTFUL_CONFIDENCE]
-    weak = {str(s.node) for _, s in told if s.confidence <= MAX_DOUBTFUL_CONFIDENCE}
-    own, known = {number: str(s.node) for number, s in sure}, {*nodes, *(str(s.node) for _, s in sure)}
-    names = sources["node"].drop_nulls().unique().to_list()
-    begun = Counter(name[: mark.start()] for name in names for mark in re.finditer(r"[-_.]", name))
-    shared = {name for name in weak if begun[name] > writer_nodes.THRESHOLDS.shared}
+    told: list[tuple[int, str, float]] = []
+    for number, p in enumerate(logs):
+        stated = [s for s in p.sources if s.node and s.how in ("path", "inventory")]
+        told += [(number, str(s.node), s.confidence) for s in stated]
+    own = {number: node for number, node, confidence in told if confidence > MAX_DOUBTFUL_CONFIDENCE}
+    sure = [node for _, node, confidence in told if confidence > MAX_DOUBTFUL_CONFIDENCE]
+    weak = {node for _, node, confidence in told if confidence <= MAX_DOUBTFUL_CONFIDENCE}
+    known = {*nodes, *sure}
     if len(weak) >= 2:
-        known |= weak - shared
+        known |= weak - _beginnings(weak, sources["node"])
     doubtful = sorted(weak - known)
     named = pl.col("file").replace_strict(own, default=None, return_dtype=pl.String)
     is_strange = named.is_not_null() & pl.col("node").is_not_null() & ~pl.col("node").is_in(sorted(known))
@@ -352,31 +356,48 @@ def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes
     )
 
 
+def _beginnings(names: Set[str], nodes: pl.Series) -> set[str]:
+    """Of ``names`` those with which several of ``nodes`` begin."""
+    begun = Counter[str]()
+    for node in nodes.drop_nulls().unique().to_list():
+        begun.update(node[: mark.start()] for mark in re.finditer(r"[-_.]", node))
+    return {name for name in names if begun[name] > writer_nodes.THRESHOLDS.shared}
+
+
 def _year_at(logs: Sequence[Parsed], as_of: int | None) -> int | None:
     """Some time of the job whose stamp has a year, or ``as_of`` if none has; None if no stamp needs it: all have one,
     or those without one already lie in the half year around it, so that no other year is nearer.
     """
     if not any(p.facts.get("has_yearless", True) for p in logs):
         return None
-    time, is_bare = pl.col("time"), (pl.col("flags") & YEARLESS) > 0
-    stated = [p.facts["stamps"] for p in logs if "stamps" in p.facts]
-    found = [pl.DataFrame(stated, schema=dict.fromkeys(("full", "first", "last"), pl.Int64), orient="row")]
-    lines = [stored_rows.lines_of(p) for p in logs if "stamps" not in p.facts]
-    for group in occurrences.file_groups([one.size for one in lines]):
-        read = [lines[file] for file in group]  # a single one may be large
-        stamps = stored_rows.scan(read[0]) if len(read) == 1 else stored_rows.read(read, ("time", "flags")).lazy()
-        stamps = stamps.select(
-            full=time.filter(~is_bare).max(),
-            first=time.filter(is_bare).min(),
-            last=time.filter(is_bare).max(),
-        )
-        found.append(stamps.collect(engine="streaming"))
-    rows = pl.concat(found)
+    rows = _stamp_bounds(logs)
     at, first, last = rows["full"].max() or as_of, rows["first"].min(), rows["last"].max()
     if not isinstance(at, int) or not isinstance(first, int) or not isinstance(last, int):
         return None
     is_near = at - first <= _HALF_YEAR and last - at <= _HALF_YEAR
     return None if is_near else at
+
+
+def _stamp_bounds(logs: Sequence[Parsed]) -> pl.DataFrame:
+    """Of groups of files, the last time that has a year (``full``), ``first`` and ``last`` of those without."""
+    time, is_bare = pl.col("time"), (pl.col("flags") & YEARLESS) > 0
+    stated = [p.facts["stamps"] for p in logs if "stamps" in p.facts]
+    found = [pl.DataFrame(stated, schema=dict.fromkeys(("full", "first", "last"), pl.Int64), orient="row")]
+    lines = [stored_rows.lines_of(p) for p in logs if "stamps" not in p.facts]
+    for group in occurrences.file_groups([one.size for one in lines]):
+        stamps = _stamps([lines[file] for file in group]).select(
+            full=time.filter(~is_bare).max(),
+            first=time.filter(is_bare).min(),
+            last=time.filter(is_bare).max(),
+        )
+        found.append(stamps.collect(engine="streaming"))
+    return pl.concat(found)
+
+
+def _stamps(files: Sequence[Rows]) -> pl.LazyFrame:
+    if len(files) == 1:  # a single one may be large
+        return stored_rows.scan(files[0])
+    return stored_rows.read(files, ("time", "flags")).lazy()
 
 
 def event_id(template: str, signature: str) -> str:

@@ -159,10 +159,7 @@ def occurrences_of_files(
         found.append(_as_occurrences(here, kept))
         spans.update(_spans(here, edges))
 
-    done: dict[Path, dict[int, int]] = defaultdict(dict)
-    for file, p in enumerate(parsed):
-        if p.occurrences is not None and (year_at is None or not p.facts["has_yearless"]):
-            done[p.occurrences][p.part.number if p.part else 0] = file
+    done = _counted_files(parsed, year_at)
     counted = set(chain.from_iterable(files.values() for files in done.values()))
     unread = [file for file in range(len(logs)) if file not in counted]
     for places in file_groups([logs[file].size for file in unread]):
@@ -170,13 +167,21 @@ def occurrences_of_files(
         occurrences, edges = _of_group([logs[file] for file in group], [bases[file] for file in group], year_at)
         add(occurrences, dict(zip(group, edges, strict=True)), dict(enumerate(group)))
     for table, files in done.items():
-        occurrences = pl.read_parquet(table)
-        occurrences = (
-            occurrences if "file" in occurrences.columns else occurrences.with_columns(file=pl.lit(0, pl.UInt32))
-        )
+        stored = pl.read_parquet(table)
+        occurrences = stored if "file" in stored.columns else stored.with_columns(file=pl.lit(0, pl.UInt32))
         add(occurrences, {file: Edges(*parsed[file].facts["edges"]) for file in files.values()}, files)
     rows = [spans[file] for file in sorted(spans)]
     return pl.concat(found).sort("file", "source", "masked"), pl.DataFrame(rows, schema=SPANS, orient="row")
+
+
+def _counted_files(parsed: Sequence[Parsed], year_at: int | None) -> dict[Path, dict[int, int]]:
+    """Of each stored table, the file of each of its numbers."""
+    done: dict[Path, dict[int, int]] = defaultdict(dict)
+    for file, p in enumerate(parsed):
+        is_final = year_at is None or not p.facts["has_yearless"]
+        if p.occurrences is not None and is_final:
+            done[p.occurrences][p.part.number if p.part else 0] = file
+    return done
 
 
 def _as_occurrences(occurrences: pl.DataFrame, kept: pl.Series | None) -> pl.DataFrame:

@@ -106,15 +106,7 @@ def _without_inventory(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
     its directory's.
     """
     is_of_path = {row: row.node is not None and _is_of(row.node, paths[row.file]) for row in rows}
-    stated: dict[int, set[str]] = defaultdict(set)
-    for row in rows:
-        if is_of_path[row]:
-            stated[row.file].add(row.node or "")
-    others: dict[str | None, set[str]] = defaultdict(set)
-    for row in rows:
-        if row.node is not None and not is_of_path[row]:
-            for name in stated[row.file]:
-                others[name].add(row.node)
+    others = _named_beside(rows, is_of_path)
     below = _directories(paths)
     settled = []
     for row in rows:
@@ -124,6 +116,20 @@ def _without_inventory(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
             node = None if is_of_job else below.get(row.file, node)
         settled.append(row._replace(node=node))
     return settled
+
+
+def _named_beside(rows: list[_Row], is_of_path: Mapping[_Row, bool]) -> Mapping[str | None, set[str]]:
+    """Of each name in a path, the machines that lines of its files name."""
+    stated: dict[int, set[str]] = defaultdict(set)
+    for row in rows:
+        if is_of_path[row]:
+            stated[row.file].add(row.node or "")
+    others: dict[str | None, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.node is not None and not is_of_path[row]:
+            for name in stated[row.file]:
+                others[name].add(row.node)
+    return others
 
 
 def _with_named_paths(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:

@@ -8,7 +8,7 @@ a hang.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,18 +57,33 @@ def judge(snapshots: Sequence[RasReport], world_size: int | None) -> list[RasAcc
         found[None, process.node, str(process.pid)] = RasAccusation(None, process.node, THRESHOLDS.dead, reason)
     for comm in last.comms:
         has_global_ranks = bool(job_size) and _rank_count(comm) == job_size
-        for process in comm.silent:
-            rank = process.rank if has_global_ranks else None
-            found.pop((None, process.node, str(process.pid)), None)
-            is_dead = process.is_dead or process.key in dead
-            found[rank, process.node, str(process.pid)] = _accuse_silent(process, rank, is_dead=is_dead)
-        for behind in _ranks_behind(comm):
-            place = comm.places.get(behind.rank, RasPlace())
-            rank = int(behind.rank) if has_global_ranks else None
-            is_stalled = (comm.id, behind.rank) in stalled
-            accused = _accuse_behind(behind, place, rank, len(snapshots) if is_stalled else 0)
-            found.setdefault((rank, place.node, behind.rank), accused)
+        for accused, name in _silent_ranks(comm, dead, has_global_ranks=has_global_ranks):
+            found.pop((None, accused.node, name), None)
+            found[accused.rank, accused.node, name] = accused
+        for accused, name in _late_ranks(comm, stalled, len(snapshots), has_global_ranks=has_global_ranks):
+            found.setdefault((accused.rank, accused.node, name), accused)
     return sorted(found.values(), key=_order)
+
+
+def _silent_ranks(
+    comm: Communicator, dead: Collection[Hashable], *, has_global_ranks: bool
+) -> Iterator[tuple[RasAccusation, str]]:
+    """Accusations of a communicator's silent processes, with the process."""
+    for process in comm.silent:
+        rank = process.rank if has_global_ranks else None
+        is_dead = process.is_dead or process.key in dead
+        yield _accuse_silent(process, rank, is_dead=is_dead), str(process.pid)
+
+
+def _late_ranks(
+    comm: Communicator, stalled: Collection[tuple[str, str]], snapshots: int, *, has_global_ranks: bool
+) -> Iterator[tuple[RasAccusation, str]]:
+    """Accusations of a communicator's ranks that are behind, with the rank in it."""
+    for behind in _ranks_behind(comm):
+        is_stalled = (comm.id, behind.rank) in stalled
+        place = comm.places.get(behind.rank, RasPlace())
+        rank = int(behind.rank) if has_global_ranks else None
+        yield _accuse_behind(behind, place, rank, snapshots if is_stalled else 0), behind.rank
 
 
 def ranks_ahead(snapshots: Sequence[RasReport]) -> list[str]:
@@ -78,18 +93,23 @@ def ranks_ahead(snapshots: Sequence[RasReport]) -> list[str]:
     """
     told = []
     for comm in snapshots[-1].comms if snapshots else ():
-        ahead: dict[str, list[str]] = {}
-        for rank, counts in comm.counts.items():
-            for operation, count in counts.items():
-                if count > comm.most.get(operation, count):
-                    ahead.setdefault(operation, []).append(rank)
         if any(_ranks_behind(comm)):
             continue
-        for operation, ranks in ahead.items():
+        for operation, ranks in _ahead(comm).items():
             most, count = comm.most[operation], max(comm.counts[rank][operation] for rank in ranks)
             who = ranks_text(int(rank) for rank in ranks)
             told.append(f"{who} launched {operation} up to {count:,}, all others up to {most:,}: nobody is behind")
     return told
+
+
+def _ahead(comm: Communicator) -> dict[str, list[str]]:
+    """Of each operation the ranks that launched more of it than most."""
+    ahead: dict[str, list[str]] = {}
+    for rank, counts in comm.counts.items():
+        for operation, count in counts.items():
+            if count > comm.most.get(operation, count):
+                ahead.setdefault(operation, []).append(rank)
+    return ahead
 
 
 def _order(accused: RasAccusation) -> tuple[float, int, str]:

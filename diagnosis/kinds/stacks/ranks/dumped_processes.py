@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from diagnosis.kinds.stacks.read.stack_frames import Dump
 
 TRAINER, AGENT, LOADER, SAVER, HELPER = "trainer", "agent", "loader", "saver", "helper"
 
 _EXTENSION = re.compile(r"\.(?:txt|log|out|json|err|dump|trace|bt|stack|pickle|pkl|gz)$", re.IGNORECASE)
+_STEPS: Final = {"train", "train_step"}
+_LAUNCHES: Final = {"_invoke_run", "launch_agent"}
 _AGENT = re.compile(
     r"torch\.distributed\.(?:run|launch)\b|\btorchrun\b|deepspeed(?:\.launcher|\s)|accelerate\s+launch|\bsrun\b"
     r"|\bmpirun\b|dlrover|launcher"
@@ -47,21 +50,32 @@ def role_of(dump: Dump, path: str) -> str:
     frames = list(chain.from_iterable(thread.frames for thread in dump.threads))
     functions = {frame.name for frame in frames}
     files = {frame.file for frame in frames}
-    is_child = dump.parent is not None
-    is_child_without_step = is_child and not functions & {"train", "train_step"}
+    is_child_without_step = dump.parent is not None and not functions & _STEPS
     if "_worker_loop" in functions or _has_loader_file(files):
         return LOADER
-    if is_child_without_step and any("checkpoint" in file for file in files):
+    if is_child_without_step and _has_checkpoint_file(files):
         return SAVER
-    if functions & {"_invoke_run", "launch_agent"} or _AGENT.search(dump.command):
+    if functions & _LAUNCHES or _AGENT.search(dump.command):
         return AGENT
     if _is_helper(dump):
         return HELPER
-    if not dump.command and _NAMED_AGENT.search(path.rsplit("/", 1)[-1].lower()):
+    if _is_named_agent(dump, path):
         return AGENT
-    if is_child_without_step and "main" not in functions and "spawn_main" in functions:
-        return HELPER
-    return TRAINER
+    return HELPER if is_child_without_step and _is_spawned(functions) else TRAINER
+
+
+def _is_spawned(functions: Set[str]) -> bool:
+    return "spawn_main" in functions and "main" not in functions
+
+
+def _is_named_agent(dump: Dump, path: str) -> bool:
+    """A dump without a command may be named by its file."""
+    name = path.rsplit("/", 1)[-1].lower()
+    return not dump.command and bool(_NAMED_AGENT.search(name))
+
+
+def _has_checkpoint_file(files: Iterable[str]) -> bool:
+    return any("checkpoint" in file for file in files)
 
 
 def _has_loader_file(files: Iterable[str]) -> bool:

@@ -199,17 +199,27 @@ def _other_calls(seq: int, same: list[State], where: str) -> Iterator[Clue]:
     """
     common_op, votes = Counter(s.op for s in same).most_common(1)[0]
     odd = [s for s in same if s.op != common_op]
-    if stats.is_minority(len(odd), len(same)) and votes >= THRESHOLDS.members:
+    if not odd:
+        if common_op in OF_ONE_SIZE:
+            yield from _other_sizes(seq, [s for s in same if s.size], where)
+    elif _is_odd(odd, same, votes):
         for s in odd:
             text = f"called {s.op} as number {seq} {where}, its peers {common_op}"
             yield from _clue(s, THRESHOLDS.mismatch, text, MISMATCH)
-    sized = [s for s in same if s.op == common_op and s.size and common_op in OF_ONE_SIZE]
+
+
+def _other_sizes(seq: int, sized: list[State], where: str) -> Iterator[Clue]:
     size, votes = Counter(s.size for s in sized).most_common(1)[0] if sized else ("", 0)
     others = [s for s in sized if s.size != size]
-    if not odd and stats.is_minority(len(others), len(sized)) and votes >= THRESHOLDS.members:
+    if _is_odd(others, sized, votes):
         for s in others:
             text = f"called {s.op} as number {seq} {where} with {s.size} elements, its peers with {size}"
             yield from _clue(s, THRESHOLDS.mismatch, text, MISMATCH)
+
+
+def _is_odd(odd: list[State], members: list[State], votes: int) -> bool:
+    """Whether so few differ from ``votes`` others that they are the ones to blame."""
+    return stats.is_minority(len(odd), len(members)) and votes >= THRESHOLDS.members
 
 
 def _clue(state: State, weight: float, text: str, tells: str = "") -> Iterator[Clue]:

@@ -8,7 +8,7 @@ hits of lines of small jobs are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
@@ -156,22 +156,17 @@ class SignatureSet:
         ``also`` included) becomes a root: it is evidence of the same cause. Pass the rules of one failed episode only.
         O(rules present squared).
         """
-        rules = [self.rules[rule_id] for rule_id in sorted(set(present)) if rule_id in self.rules]
+        rules = self.known(present)
         roots = [rule for rule in rules if rule.role is Role.ROOT]
-        has_strong = any(rule.strength is not Strength.WEAK for rule in roots)
-        roles = {rule.id: rule.role for rule in rules}
-        for rule in roots:
-            named = [
-                other for other in roots if other is not rule and _yields(rule, other) and not _yields(other, rule)
-            ]
-            if named or (has_strong and rule.strength is Strength.WEAK):
-                roles[rule.id] = Role.CASCADE
-        causes = {_pair(rule.category) for rule in roots if roles[rule.id] is Role.ROOT}
-        for rule in rules:
-            pairs = {_pair(category) for category in (rule.category, *rule.also)}
-            if rule.role is Role.CONFIRMATION and not rule.is_form and pairs & causes:
-                roles[rule.id] = Role.ROOT
-        return roles
+        yielding = _yielding(roots)
+        roles = {rule.id: rule.role for rule in rules} | dict.fromkeys(yielding, Role.CASCADE)
+        causes = {_pair(rule.category) for rule in roots if rule.id not in yielding}
+        confirmed = [rule.id for rule in rules if _confirms(rule, causes)]
+        return roles | dict.fromkeys(confirmed, Role.ROOT)
+
+    def known(self, ids: Iterable[str]) -> list[Signature]:
+        """The rules of these ids, in order; ids of no rule are left out."""
+        return [self.rules[rule_id] for rule_id in sorted(set(ids)) if rule_id in self.rules]
 
     def _hits(self, heads: pl.Series) -> list[_Answer]:
         """All hits of each text, in the order of the rules. The built-in rules hear what a text says itself
@@ -261,6 +256,24 @@ def heads_of(texts: pl.Series) -> pl.Series:
 
 def _yields(rule: Signature, other: Signature) -> bool:
     return any(name == other.id or (name.endswith(".") and other.id.startswith(name)) for name in rule.yields_to)
+
+
+def _yielding(roots: Sequence[Signature]) -> set[str]:
+    """The roots that others explain: a stronger one, or one that they name and that does not name them."""
+    has_strong = any(rule.strength is not Strength.WEAK for rule in roots)
+    weak = {rule.id for rule in roots if has_strong and rule.strength is Strength.WEAK}
+    return weak | {rule.id for rule in roots if any(_yields_alone(rule, other) for other in roots)}
+
+
+def _yields_alone(rule: Signature, other: Signature) -> bool:
+    return other is not rule and _yields(rule, other) and not _yields(other, rule)
+
+
+def _confirms(rule: Signature, causes: Set[tuple[str, str]]) -> bool:
+    """Whether a rule is evidence of one of these categories with their subcategories."""
+    if rule.role is not Role.CONFIRMATION or rule.is_form:
+        return False
+    return any(_pair(category) in causes for category in (rule.category, *rule.also))
 
 
 def _pair(category: str) -> tuple[str, str]:
