@@ -19,6 +19,8 @@ THRESHOLDS: Final = thresholds.of("localize")
 
 #: Verdicts of the logs without a cause.
 _WITHOUT_CAUSE: Final = ("unknown", "framework.collective.timeout")
+#: The verdict of logs that show slow steps and not why.
+_SLOW: Final = "performance.step"
 MAX_SUSPECTS: Final = 32
 
 
@@ -61,8 +63,8 @@ def _as_hint(row: Suspect) -> Suspect:
 
 
 def has_cause(logs: LogDiagnosis | None) -> bool:
-    """Whether the logs of a failed job name its cause."""
-    return logs is not None and logs.is_failure and logs.verdict.id not in _WITHOUT_CAUSE
+    """Whether the logs of a failed job name its cause. That its steps are slow is none."""
+    return logs is not None and logs.is_failure and logs.verdict.id not in (*_WITHOUT_CAUSE, _SLOW)
 
 
 def with_stacks(logs: LogDiagnosis, stacks: StackFinding) -> LogDiagnosis:

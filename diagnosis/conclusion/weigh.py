@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +14,10 @@ THRESHOLDS: Final = thresholds.of("weigh")
 
 #: Kinds of suspects that a check is about.
 CHECKED_KINDS: Final = ("node", "switch", "link")
+
+
+#: What a result is about: results that are about the same count once.
+type _About = Callable[[Result], tuple[str, ...]]
 
 
 def posterior(p: float, ratio: float) -> float:
@@ -33,20 +37,28 @@ def update_suspects(suspects: Iterable[Suspect], results: Sequence[Result]) -> t
     switch or link is divided among the others in proportion to their own. O(suspects × results).
     """
     rows = {(suspect.kind, suspect.entity): suspect for suspect in suspects}
-    for result in _counted_once(results):
+    for result in _counted_once(results, _cause_of_target):
         if result.target and result.outcome.ratio != 1.0:
             _update(rows, result)
     return tuple(sorted(rows.values(), key=lambda row: (-round(row.score, 6), row.kind, row.entity)))
 
 
-def _counted_once(results: Sequence[Result]) -> list[Result]:
-    """The results without comparisons of a place that a stronger one repeats: the versions of one
-    image differ together, so that they are no independent evidence.
+def _cause(result: Result) -> tuple[str, ...]:
+    return result.check.id, result.outcome.adds
+
+
+def _cause_of_target(result: Result) -> tuple[str, ...]:
+    return result.target, *_cause(result)
+
+
+def _counted_once(results: Sequence[Result], about: _About) -> list[Result]:
+    """The results without comparisons that are ``about`` the same as a stronger one: versions of
+    one image differ together, and two slow ranks are no two reasons for a cause.
     """
     strongest_first = sorted(results, key=lambda result: -result.outcome.ratio)
-    counted: dict[tuple[str, str, str], Result] = {}
+    counted: dict[tuple[str, ...], Result] = {}
     for result in strongest_first:
-        counted.setdefault((result.check.id, result.target, result.outcome.adds), result)
+        counted.setdefault(about(result), result)
     kept = list(counted.values())
     return [result for result in results if not result.check.is_comparison or result in kept]
 
@@ -56,6 +68,8 @@ def _update(rows: dict[tuple[str, str], Suspect], result: Result) -> None:
     key = (result.kind, result.target)
     unsuspected = Suspect(result.target, result.kind, THRESHOLDS.prior, (), is_suspect=False)
     old = rows.get(key, unsuspected)
+    if result.sentence in old.reasons:
+        return  # the logs accused it for the same measurement
     new = posterior(old.score, result.outcome.ratio)
     rows[key] = _with_score(old, new, result.sentence)
     if new < old.score:
@@ -93,7 +107,7 @@ def update_categories(rows: Sequence[tuple[str, float]], results: Sequence[Resul
     weights = {name: p for name, p in rows if name != taxonomy.UNKNOWN}
     rest = max(1.0 - sum(weights.values()), THRESHOLDS.prior)
     is_changed = False
-    for result in _telling(_counted_once(results)):
+    for result in _telling(_counted_once(results, _cause)):
         for head, ratio in result.outcome.categories.items():
             matching = _matching(weights, head)
             if not matching and ratio > 1.0:

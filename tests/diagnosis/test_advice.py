@@ -357,6 +357,14 @@ def test_a_rank_without_a_machine_is_looked_up_before_all_machines_are_tested():
     assert advise({"conclusion": answer})["rule"] == "check.no_culprit"
 
 
+def test_a_running_job_with_a_slow_rank_goes_on_while_its_machine_is_looked_up():
+    answer = {"condition": "degraded", "category": "performance", "subcategory": "straggler", "confidence": 0.5}
+    slow = logs(symptom="slow", category="performance", subcategory="slow_step", nodes=[])
+    got = advise({"logs": slow, "conclusion": {**answer, "fault": [{"kind": "rank", "name": "4", "p": 0.51}]}})
+    assert (got["rule"], got["action"]) == ("collect.slow_rank", "collect")
+    assert "rank 4" in got["because"][0]
+
+
 def test_a_job_whose_logs_count_steps_without_times_has_worked():
     answer = {"condition": "failed", "category": "user", "subcategory": "user_code_exception", "confidence": 0.9}
     rule_at = {

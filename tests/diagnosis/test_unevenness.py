@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from diagnosis import unevenness
-from diagnosis.evidence import Measure, Place
-from diagnosis.kinds.logs.compare.detectors import uneven
+from diagnosis.conclusion import weigh
+from diagnosis.evidence import Measure, Place, Suspect
+from diagnosis.kinds.logs.compare import rank_measures
 from diagnosis.kinds.states.report_sections import measures_of, parse
 from tests.diagnosis.cases import case_of_files
 
@@ -67,7 +68,7 @@ def test_rates_of_nodes_that_print_their_own_are_compared_in_a_job_without_a_fai
         ]
         for n in range(4)
     }
-    assert told(list(uneven.measured(case_of_files(tmp_path, files)))) == [("gpu-2", "performance.straggler")]
+    assert told(list(rank_measures.measured(case_of_files(tmp_path, files)))) == [("gpu-2", "performance.straggler")]
 
 
 def sentences(*groups: list[Measure]) -> str:
@@ -162,3 +163,19 @@ def test_records_of_a_profiler_are_measures_of_their_rank() -> None:
         "rank 3",
         (900.0, 901.0, 902.0, 903.0),
     )
+
+
+def test_slow_places_of_one_comparison_are_no_two_reasons_for_one_cause() -> None:
+    def sure_of(*slow: int) -> float:
+        late = {rank: [900.0] * 100 + [9900.0] * 100 for rank in slow}
+        results = unevenness.compare_places(measures("work", EVEN | late))
+        assert len(results) == len(slow)
+        return dict(weigh.update_categories([], results))["performance.straggler"]
+
+    assert sure_of(0, 5) == sure_of(5)
+
+
+def test_a_measurement_for_which_the_logs_accused_a_node_counts_once() -> None:
+    [result] = unevenness.compare_places(measures("work", EVEN | {5: [900.0] * 100 + [9900.0] * 100}))
+    accused = Suspect(result.target, "node", 0.52, ("logs",), (result.sentence,))
+    assert weigh.update_suspects([accused], [result]) == (accused,)

@@ -24,8 +24,8 @@ from diagnosis.evidence import Fact, Measure, Result
 from diagnosis.kinds.logs.causes import divergence, not_finite
 from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.failure_facts import Given
-from diagnosis.kinds.logs.compare import launched, stalled, stated_setups
-from diagnosis.kinds.logs.compare.detectors import uneven, watchdogs
+from diagnosis.kinds.logs.compare import behind, launched, rank_measures, stalled, stated_setups
+from diagnosis.kinds.logs.compare.detectors import watchdogs
 from diagnosis.kinds.logs.decide import read_notes, verdict
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.rows import events
@@ -235,7 +235,7 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int, *, has_others: bo
         protocol=_protocol(case) if result.is_failure else (),
         read_notes=_read_notes(case, stated),
         stated=stated,
-        shown=_ranks_missing(case) if result.is_failure else _shown(case),
+        shown=_accused(case, result.symptom) if result.is_failure else _shown(case),
         measures=_measures(case),
     )
 
@@ -246,10 +246,10 @@ def _protocol(case: Case) -> tuple[watchdogs.State, ...]:
 
 def _shown(case: Case) -> tuple[Result, ...]:
     nothing: tuple[Result, ...] = ()
-    behind = case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
+    late = case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
     lost = case.budgets.run("losses", lambda: not_finite.lost_numbers(case), nothing)
     risen = case.budgets.run("divergence", lambda: divergence.risen_loss(case), nothing)
-    return (*behind, *(lost or risen))
+    return (*late, *(lost or risen))
 
 
 def _read_notes(case: Case, stated: Sequence[tuple[str, Fact]]) -> dict[str, str]:
@@ -258,14 +258,17 @@ def _read_notes(case: Case, stated: Sequence[tuple[str, Fact]]) -> dict[str, str
     return case.budgets.run("what was read", lambda: read_notes.read_notes(case, facts), nothing)
 
 
-def _ranks_missing(case: Case) -> tuple[Result, ...]:
+def _accused(case: Case, symptom: str) -> tuple[Result, ...]:
     nothing: tuple[Result, ...] = ()
-    return case.budgets.run("missing ranks", lambda: stalled.ranks_missing(case), nothing)
+    missing = case.budgets.run("missing ranks", lambda: stalled.ranks_missing(case), nothing)
+    if missing or symptom != "hang":
+        return missing
+    return case.budgets.run("ranks behind", lambda: behind.ranks_behind(case), nothing)
 
 
 def _measures(case: Case) -> tuple[Measure, ...]:
     nothing: tuple[Measure, ...] = ()
-    return case.budgets.run("measures", lambda: uneven.measured(case), nothing)
+    return case.budgets.run("measures", lambda: rank_measures.measured(case), nothing)
 
 
 def _stated_setup(case: Case) -> tuple[tuple[str, Fact], ...]:

@@ -319,15 +319,16 @@ def _measuring_series(table: LogTable, points: pl.DataFrame) -> list[int]:
 
 def _agreeing_points(points: pl.DataFrame) -> pl.DataFrame:
     """Drop counters that count something else: those whose range neither overlaps that of the
-    series with most lines nor continues it, or which are behind it where it has come further.
+    series with most lines nor continues it, or which are behind it where it has come further. One
+    that begins where it ended counts on in other words ("loss: nan") and may go any far.
     """
     size = points.group_by("series").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
     main = size.sort("lines", "high", "series", descending=[True, True, False]).row(0, named=True)
     next_to = Progress("iteration", points.filter(pl.col("series") == main["series"])).interval
+    continues = pl.col("low") > main["high"]
+    is_near = pl.col("high") <= main["high"] * THRESHOLDS.beyond + THRESHOLDS.slack
     same = size.filter(
-        (pl.col("high") >= main["low"] - next_to)
-        & (pl.col("low") <= main["high"] + next_to)
-        & (pl.col("high") <= main["high"] * THRESHOLDS.beyond + THRESHOLDS.slack)
+        (pl.col("high") >= main["low"] - next_to) & (pl.col("low") <= main["high"] + next_to) & (continues | is_near)
     )
     if same.height == 1:
         return points.filter(pl.col("series") == main["series"])

@@ -1,6 +1,8 @@
 """A record that states a step and what was measured in it, as a line. Histories of experiment
 trackers and trainers (``{"step": 40, "loss": 2.1}``) are logs of a training in other words, and so
 are records of loggers with a text beside their numbers (``{"msg": "step done", "step": 40}``).
+A house style names its step otherwise (``{"msg": "tick", "tick": 40, "busy_s": 0.3}``): then the
+numbers are told, and the one that grows evenly counts.
 """
 
 from __future__ import annotations
@@ -42,6 +44,18 @@ def line_of(fields: JsonObject, step: Any, without: Collection[str]) -> str:
     planned = next(filter(str.isdecimal, totals), "")
     parts = [f"{name}: {word}" for name, word in list(told.items())[:MAX_FIELDS]]
     return f"step {number}{'/' * bool(planned)}{planned} - {', '.join(parts)}"
+
+
+def numbers_of(fields: JsonObject, without: Collection[str]) -> str:
+    """``tick: 40, busy_s: 0.3`` of a record that states a whole number and a fraction, as a step and
+    its measurement are; else empty. ``without``: fields that say something else.
+    """
+    numbers = {name: value for name, value in fields.items() if name not in without}
+    told = {name: value for name, value in numbers.items() if type(value) in (int, float)}
+    if not {int, float} <= set(map(type, told.values())):
+        return ""
+    parts = [f"{_short_name(name)}: {_word(value)}" for name, value in told.items()]
+    return ", ".join(parts[:MAX_FIELDS])
 
 
 def _short_name(name: str) -> str:

@@ -136,14 +136,19 @@ def record_of(data: JsonObject, asked: Asked = NOTHING_ASKED) -> StructuredRecor
 
 
 def _with_numbers(record: StructuredRecord, lines: list[str], plan: _FieldPlan) -> list[str]:
-    """The one line of a text, with the numbers that the record states beside a step: ``step done``
-    says nothing of them.
+    """The one line of a text, with the numbers that the record states: ``step done`` says nothing
+    of them.
     """
     if len(lines) != 1 or record.level in _SEVERE:
         return lines
-    without = {*plan.step, *plan.time, *plan.level, *plan.node, *plan.pod, *plan.rank}
-    numbers = {name: value for name, value in record.fields.items() if isinstance(value, (int, float))}
-    line = measured.line_of(numbers, _first(record.fields, plan.step), without)
+    without = {*plan.time, *plan.level, *plan.node, *plan.pod, *plan.rank, *plan.by_logger}
+    step = _first(record.fields, plan.step)
+    if step is None:
+        line = measured.numbers_of(record.fields, without)
+    else:
+        stated = record.fields.items()
+        numbers = {name: value for name, value in stated if isinstance(value, (int, float))}
+        line = measured.line_of(numbers, step, {*plan.step, *without})
     return [f"{lines[0]} {line}"] if line else lines
 
 
@@ -191,6 +196,7 @@ class _FieldPlan(NamedTuple):
     pod: tuple[str, ...]
     rank: tuple[str, ...]
     step: tuple[str, ...]
+    by_logger: tuple[str, ...]
 
 
 @lru_cache(_MAX_PLANS)

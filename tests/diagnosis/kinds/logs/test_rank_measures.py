@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from diagnosis import unevenness
-from diagnosis.kinds.logs.compare.detectors import uneven
+from diagnosis.kinds.logs.compare import rank_measures
 from diagnosis.kinds.logs.rows import events
 from diagnosis.kinds.logs.rows.events import LogTable
 from tests.diagnosis.cases import case_of_files
@@ -20,7 +20,7 @@ def lines(step: int, rank: int, ms: float, more: str = "") -> str:
 
 
 def told(folder: Path, files: dict[str, list[str]]) -> list[str]:
-    measures = uneven.measured(case_of_files(folder, files))
+    measures = rank_measures.measured(case_of_files(folder, files))
     return [result.sentence for result in unevenness.compare_places(measures)]
 
 
@@ -43,7 +43,7 @@ def test_a_measure_leads_to_a_line_and_one_writer_alone_shows_the_course_of_the_
         "gpu-1.log": [f"2026-03-02 08:{n:02}:00 INFO step={n} step_ms={900 + n}" for n in range(30)],
         "gpu-2.log": [],
     }
-    [measure] = uneven.measured(case_of_files(tmp_path, files))
+    [measure] = rank_measures.measured(case_of_files(tmp_path, files))
     assert (measure.path, measure.line, measure.steps[:2]) == ("gpu-1.log", 30, (0, 1))
 
 
@@ -71,7 +71,7 @@ def test_the_files_of_a_message_are_read_together(tmp_path: Path, monkeypatch: p
         files = {f"gpu-{node}.log": [lines(step, node, 180) for step in range(20)] for node in range(count)}
         case = case_of_files(tmp_path / str(count), files)
         reads[count] = 0
-        assert len({measure.path for measure in uneven.measured(case)}) == count
+        assert len({measure.path for measure in rank_measures.measured(case)}) == count
     assert reads[4] == reads[16] > 0
 
 

@@ -1,0 +1,143 @@
+"""What the ranks or nodes of a job state of their own steps: durations, waits, rates, sizes.
+
+In a synchronous job all ranks end an iteration together, so its duration does not show which rank
+was late. Many programs print the compute and wait times of each rank, or how long a save took:
+:mod:`diagnosis.unevenness` compares them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from diagnosis import stats, thresholds
+from diagnosis.evidence import MAX_VALUES, Measure, Place
+from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.compare import writer_numbers
+from diagnosis.kinds.logs.compare.quantities import quantities, rank_of, step_of
+from diagnosis.kinds.logs.meaning import hosts
+from diagnosis.kinds.logs.read import raw_lines
+
+LIMITS: Final = thresholds.limits("rank_measures")
+
+THRESHOLDS: Final = thresholds.of("rank_measures")
+
+type _Writer = tuple[str, int | None]
+#: Its writer, text, path and number.
+type _Line = tuple[_Writer, str, str, int]
+
+
+class _Value(NamedTuple):
+    """One stated value: its step, if the line names one, and the line."""
+
+    step: int | None
+    value: float
+    path: str
+    line: int
+
+
+#: Name, number in the line, sense and unit of a quantity.
+type _Key = tuple[str, int, str, str]
+
+
+def measured(case: Case) -> tuple[Measure, ...]:
+    """What the ranks, or else the nodes, of a case state of their steps. Reads up to
+    ``LIMITS.messages`` × ``LIMITS.lines`` lines.
+    """
+    ranks = case.catalogue.occurrences["rank"].drop_nulls().n_unique()
+    who, total = ("rank", ranks) if ranks > case.total else ("node", case.total)
+    told: dict[_Key, dict[_Writer, list[_Value]]] = defaultdict(lambda: defaultdict(list))
+    for masked in _measuring_messages(case, who, total):
+        for (node, rank), text, path, line in _of_writers(list(_lines(case, masked))):
+            writer = (node, rank)
+            step = step_of(text)
+            seen: dict[str, int] = defaultdict(int)
+            for found in quantities(text):
+                key = (found.name, seen[found.name], found.sense, found.unit)
+                seen[found.name] += 1
+                told[key][writer].append(_Value(step, found.value, path, line))
+    measures: list[Measure] = []
+    for key, of_writer in sorted(told.items()):
+        in_order = sorted(of_writer, key=lambda writer: (writer[0], writer[1] or 0))
+        measures += [_measure(key, writer, of_writer[writer]) for writer in in_order]
+    return tuple(measures)
+
+
+def _of_writers(lines: Sequence[_Line]) -> Iterator[_Line]:
+    """Lines of one wording with their ranks, as they or their headers state them; without those of
+    unknown writers.
+    """
+    stated = [rank_of(text) if rank is None else rank for (_, rank), text, _, _ in lines]
+    if not any(rank is not None for rank in stated):
+        stated = [*(writer_numbers.writers_of([text for _, text, _, _ in lines]) or stated)]
+    for ((node, _), text, path, line), rank in zip(lines, stated, strict=True):
+        if node or rank is not None:
+            yield (node, rank), text, path, line
+
+
+def _measure(key: _Key, writer: _Writer, values: list[_Value]) -> Measure:
+    """The last values of one writer; with their steps if all state one."""
+    name, _, sense, unit = key
+    node, rank = writer
+    own = values[-MAX_VALUES:]
+    steps = tuple(one.step for one in own if one.step is not None)
+    return Measure(
+        Place("node", node),
+        name,
+        sense,
+        unit,
+        tuple(one.value for one in own),
+        "" if rank is None else f"rank {rank}",
+        own[-1].path,
+        own[-1].line,
+        steps=steps if len(steps) == len(own) else (),
+    )
+
+
+def _measuring_messages(case: Case, who: str, total: int) -> list[list[int]]:
+    """The messages with a quantity that most of all nodes or ranks, or one alone, print again and
+    again; those that differ by the name of their node alone are one.
+    """
+    messages = case.table.messages.filter(pl.col("count") >= THRESHOLDS.lines).select("masked", "text", "example")
+    wording = pl.Series("wording", hosts.hide_hosts(messages["text"], case.catalogue.nodes))
+    occurrences = case.catalogue.occurrences.join(messages.with_columns(wording), on="masked")
+    places = pl.col(who).drop_nulls().n_unique()
+    # what one place alone prints shows the course of the job
+    is_of_most = (pl.col("places") >= stats.MINORITY_SHARE * 2 * total) | (pl.col("places") == 1)
+    is_repeated = pl.col("n") >= THRESHOLDS.lines * pl.col("places")
+    many = (
+        occurrences.group_by("wording")
+        .agg(pl.col("masked").unique().sort(), pl.col("example").first(), places=places, n=pl.col("n").sum())
+        .filter(is_of_most & is_repeated)
+        .sort("n", "wording", descending=[True, False])
+        .head(LIMITS.candidates)
+    )
+    rows = many.select("example", "masked").iter_rows()
+    return [masked for example, masked in rows if _measures(example)][: LIMITS.messages]
+
+
+def _measures(example: str) -> bool:
+    return next(quantities(example), None) is not None
+
+
+def _lines(case: Case, masked: Sequence[int]) -> Iterator[_Line]:
+    """Lines of one wording with writer, path and number, spread over the whole run. Reads the lines
+    of up to ``LIMITS.files`` files, small ones together.
+    """
+    occurrences = case.catalogue.occurrences.filter(pl.col("masked").is_in(masked))
+    each = max(LIMITS.of_writer, LIMITS.lines // max(1, occurrences.height))
+    most = int(occurrences["n"].max() or 0)  # type: ignore[arg-type]
+    stride = max(1, ceil(most / each))
+    writers = case.table.sources.select("source", "node", "rank")
+    place = pl.int_range(pl.len()).over("source")
+    files = occurrences["file"].unique().sort().head(LIMITS.files).to_list()
+    for slab in case.table.slabs(masked, files=files):
+        rows = slab.filter(place % stride == 0).join(writers, on="source", how="left", maintain_order="left")
+        texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
+        writers_of = zip(rows["node"], rows["rank"], texts, rows["file"], rows["line"], strict=True)
+        for node, rank, text, file, line in writers_of:
+            yield (node or "", rank), text, case.table.files[file], line
