@@ -25,10 +25,17 @@ class QuietTexts:
     are_all_logs: bool
 
 
-def read_quiet_texts(parsed: Sequence[Parsed], logs: LogDiagnosis | None, read: ReadRange) -> QuietTexts:
-    """What the logs left, read by its layout where it has one. O(bytes of these texts)."""
+def read_quiet_texts(
+    parsed: Sequence[Parsed],
+    logs: LogDiagnosis | None,
+    read: ReadRange,
+    decided: Mapping[str, Parsed],
+) -> QuietTexts:
+    """What the logs left, read by its layout where it has one, beside the texts that were ``decided``
+    to be reports before. O(bytes of these texts).
+    """
     quiet = quiet_texts(parsed, logs)
-    laid_out = states.read_layouts(quiet, read)
+    laid_out = {**decided, **states.read_layouts(quiet, read)}
     unread = {p.path: p for p in unread_files(parsed, logs) if p.path not in laid_out}
     are_all_logs = all(p.path in laid_out for p in parsed if p.kind in LOG_KINDS)
     return QuietTexts(quiet, laid_out, unread, are_all_logs)

@@ -23,6 +23,14 @@ LINE_BEGIN: Final = (
 TRACEBACK: Final = r"Traceback \(most recent call last\)"
 #: What NCCL writes before its lines.
 NCCL_NOTE: Final = r"\bNCCL (?:INFO|WARN) "
+#: The first of lines that report an event: a time, a traceback, an exception, a line of a library
+#: or a scheduler.
+EVENT: Final = re.compile(
+    rf"(?m)^(?:{LINE_BEGIN}|{TRACEBACK}"
+    r"|\S{1,80}:\d{1,8}:\d{1,8} \[\d{1,3}\] |(?:srun|slurmstepd): "
+    r"|(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}Error: "
+    r"|Unable to determine the device handle|Events:[ \t]{0,20}\n)"
+)
 #: A few lines with a time are those of a report, too.
 _MAX_TIMED_OF_REPORT: Final = 3
 _TIMED: Final = re.compile(rf"\b{CLOCK}\b")

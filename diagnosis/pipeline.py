@@ -110,6 +110,8 @@ def diagnose(
     pool = history or History()
     every, outputs = parsed, read_reports(parsed, read)
     parsed = _without_outputs(parsed, outputs)
+    decided = states.read_decided(parsed, read)
+    parsed = [one for one in parsed if one.path not in decided]
     known = replace(inventory.read(parsed, hints), node_of_pod=states.nodes_of_pods(every))
     given = Given(
         inventory=known,
@@ -126,7 +128,7 @@ def diagnose(
         budgets=(budgets := Budgets(parsed, alarm, left_out)),
     )
     logs = budgets.run("logs", lambda: attempts.diagnose_logs(parsed, given), None, is_part=True)
-    texts = read_quiet_texts(parsed, logs, read)
+    texts = read_quiet_texts(parsed, logs, read, decided)
     found_bad = states.analyse(list(texts.laid_out.values()))
     logs = _unless_reports(logs, texts, found_bad)
     on_stage("stacks", 0, 1)

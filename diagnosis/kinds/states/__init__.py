@@ -16,7 +16,7 @@ from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds import logs
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile, EvidenceKind, Format, guarded, read_whole
 from diagnosis.kinds.states.formats import load, load_layouts
-from diagnosis.kinds.states.layout_reading import read_layouts
+from diagnosis.kinds.states.layout_reading import read_decided, read_layouts
 from diagnosis.kinds.states.report_sections import (
     MAX_BYTES,
     facts_of,
@@ -32,7 +32,15 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed
 if TYPE_CHECKING:
     from diagnosis.evidence import Result
 
-__all__ = ["KIND", "machine_of_path", "nodes_of_pods", "parse", "read_layouts", "sniff"]
+__all__ = [
+    "KIND",
+    "machine_of_path",
+    "nodes_of_pods",
+    "parse",
+    "read_decided",
+    "read_layouts",
+    "sniff",
+]
 
 
 def recognise(head: bytes, path: str) -> str | None:

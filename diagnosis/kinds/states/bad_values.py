@@ -19,6 +19,15 @@ _NO: Final = re.compile(
 )
 
 
+#: The last word of what a part says of itself, and what it says if it is well.
+_OF_ITSELF: Final = re.compile(r"(?i)(?:.*[. ])?(?:health|status|state|severity|level|result)")
+_WELL: Final = re.compile(
+    r"normal|info(?:rmational)?|good|online|optimal|ready|active|running|up|succe\w{0,8}"
+    r"|completed?|done|resolved|enabled",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class FaultRow:
     """One row: which values of which property are bad (``bad_values.toml`` explains the fields)."""
@@ -34,12 +43,19 @@ class FaultRow:
     ratio: float
     says: str
     judges_no: bool
+    unless_well: bool
     part: re.Pattern[str]
+    categories: Mapping[str, str]
 
     @property
     def has_limit(self) -> bool:
         """Whether it judges numbers."""
         return (self.above, self.below_peers) != (None, None)
+
+    def category_for(self, format_ids: frozenset[str]) -> str:
+        """What a bad value means in a report of these formats."""
+        of_format = (self.categories[one] for one in sorted(format_ids) if one in self.categories)
+        return next(of_format, self.category)
 
     def is_about(self, format_ids: frozenset[str], name: str) -> bool:
         """Whether the row judges this property of a report of these formats."""
@@ -52,6 +68,16 @@ def says_no(value: str) -> bool:
     return _NO.fullmatch(value.strip()) is not None
 
 
+def is_of_itself(name: str) -> bool:
+    """Whether a property is what a part says of its own state."""
+    return _OF_ITSELF.fullmatch(name) is not None
+
+
+def says_well(value: str) -> bool:
+    """Whether a state is a good one."""
+    return says_no(value) or _WELL.fullmatch(value.strip()) is not None
+
+
 @cache
 def load() -> tuple[FaultRow, ...]:
     """All rows, in the order in which they are tried."""
@@ -61,7 +87,7 @@ def load() -> tuple[FaultRow, ...]:
 def _row(row: Mapping[str, Any]) -> FaultRow:
     return FaultRow(
         id=row["id"],
-        formats=frozenset(row.get("formats", ())),
+        formats=frozenset(row.get("formats", row.get("categories", ()))),
         name=re.compile(row["name"], re.IGNORECASE),
         above=row.get("above"),
         value=re.compile(row["value"], re.IGNORECASE) if "value" in row else None,
@@ -71,5 +97,7 @@ def _row(row: Mapping[str, Any]) -> FaultRow:
         ratio=float(row["ratio"]),
         says=row["says"],
         judges_no=row.get("judges_no", False),
+        unless_well=row.get("unless_well", False),
         part=re.compile(row.get("part", ""), re.IGNORECASE),
+        categories=row.get("categories", {}),
     )

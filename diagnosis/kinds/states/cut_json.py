@@ -20,6 +20,18 @@ def read(text: str) -> Any:
     return found if len(found) > 1 else next(iter(found), None)
 
 
+def is_one(text: str) -> bool:
+    """Whether a text is a single document, which may break off, and not one a line.
+    O(characters).
+    """
+    first, _, rest = text.partition("\n")
+    try:
+        _DECODER.decode(first)
+    except (ValueError, RecursionError):
+        return bool(rest)
+    return not rest.strip()
+
+
 def _after_gap(text: str, at: int) -> int:
     gap = _GAP.match(text, at)
     return gap.end() if gap is not None else at

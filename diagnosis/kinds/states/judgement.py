@@ -19,11 +19,11 @@ from diagnosis.model import Parsed, Role
 
 #: Bad values of one file that become results, the strongest first; others repeat them.
 MAX_RESULTS: Final = 16
-#: Rules for messages that name a driver's code.
 #: What a description of a pod tells of the time before a container began again, and of now.
 _FORMER: Final = ".Last State."
 _NOW: Final = ".State"
 type _Ids = frozenset[str]
+#: A line for the rules that know a driver's codes.
 _XID_LINE: Final = "NVRM: Xid (PCI:0000:00:00): {code}, pid=0"
 
 
@@ -40,12 +40,14 @@ def _of_report(parsed: Parsed) -> list[Result]:
     facts = [fact for _, fact in found]
     rows = _rows_by_name((ids, fact.name) for ids, fact in found)
     greatest = _greatest(facts)
+    well = _well(facts)
     now = [fact for fact in facts if fact.name.endswith(_NOW)]
     states = {fact.name.removesuffix(_NOW): fact.value for fact in now}
     bad: dict[tuple[str, str], Result] = {}
     for ids, fact in sorted(found, key=lambda row: not row[1].part):  # what names a part says more
         for row in rows[ids, fact.name]:
-            category = _category(row, fact, greatest)
+            is_well = row.unless_well and _object(fact) in well
+            category = "" if is_well else _category(row, ids, fact, greatest)
             if category:
                 result = _result(parsed.path, ids, row, category, fact)
                 bad.setdefault((row.id, fact.place.name), _in_time(result, fact, states))
@@ -81,7 +83,19 @@ def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
     return found
 
 
-def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]) -> str:
+def _object(fact: Fact) -> tuple[str, str, str]:
+    """The object that states a fact: its place, its part, and the way to it."""
+    return fact.place.name, fact.part, fact.name.rpartition(".")[0]
+
+
+def _well(facts: Iterable[Fact]) -> set[tuple[str, str, str]]:
+    """The objects that say that they are well, and nothing else of themselves."""
+    told = [fact for fact in facts if bad_values.is_of_itself(fact.name)]
+    ill = {_object(fact) for fact in told if not bad_values.says_well(fact.value)}
+    return {_object(fact) for fact in told} - ill
+
+
+def _category(row: FaultRow, ids: _Ids, fact: Fact, greatest: dict[tuple[str, str], float]) -> str:
     """The category of a bad value; empty for a good one."""
     if not _is_judged(row, fact):
         return ""
@@ -95,7 +109,7 @@ def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float])
         return ""
     if row.value is not None and row.value.match(fact.value) is None:
         return ""
-    return row.category
+    return row.category_for(ids)
 
 
 def _is_judged(row: FaultRow, fact: Fact) -> bool:

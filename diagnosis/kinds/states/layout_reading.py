@@ -1,15 +1,18 @@
-"""Texts without a known format, a known message or progress, of which few lines state a time or a
-level, read by their layout.
+"""Texts without a known format, of which few lines state a time or a level, read by their layout:
+those whose form alone says that they are reports, and those without a known message or progress.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import filterfalse
 from typing import Final
 
+from diagnosis.kinds.logs.read.encodings import decode
+from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.report_sections import parse
-from diagnosis.model import Kind, Parsed, ReadRange
+from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
 #: Bytes of a text that are read, texts of a job, and the size from which a text is no report.
 MAX_BYTES: Final = 64 << 10
@@ -17,21 +20,48 @@ MAX_TEXTS: Final = 128
 MAX_SIZE: Final = 1 << 20
 #: The share of lines of a report that state a time, a level or a writer.
 _MAX_HEADED_SHARE: Final = 0.34
+#: A document may stand on so few lines that each of them holds a time.
+_FEW_LINES: Final = 3
 
 
 def read_layouts(quiet: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]:
     """The quiet texts that have a layout, by path, as reports. What states times, levels or writers
     is a log. O(bytes read).
     """
-    texts = sorted(filter(_may_be_report, quiet), key=lambda one: one.path)
-    reports = (_report(one, read(one.path, 0, MAX_BYTES)) for one in texts[:MAX_TEXTS])
-    return {one.path: one for one in reports if one is not None}
+    return _reports(filterfalse(_is_log, quiet), read)
 
 
-def _may_be_report(parsed: Parsed) -> bool:
-    headed = parsed.facts.get("headed_lines", parsed.lines)
-    is_log = headed > _MAX_HEADED_SHARE * parsed.lines
-    return (parsed.bytes > MAX_SIZE, is_log) == (False, False)
+def read_decided(parsed: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]:
+    """The texts that are reports whatever their words say, by path: no rule for messages sees them.
+    O(bytes read).
+    """
+    logs = (one for one in parsed if one.kind in LOG_KINDS and one.lines)
+    texts = (one for one in logs if one.lines <= _FEW_LINES or not _is_log(one))
+    return _reports(texts, read, layouts.is_decided)
+
+
+def _is_log(parsed: Parsed) -> bool:
+    headed: int = parsed.facts.get("headed_lines", parsed.lines)
+    return headed > _MAX_HEADED_SHARE * parsed.lines
+
+
+def _any(text: str) -> bool:
+    return True
+
+
+def _reports(
+    texts: Iterable[Parsed],
+    read: ReadRange,
+    is_chosen: Callable[[str], bool] = _any,
+) -> dict[str, Parsed]:
+    small = [one for one in texts if one.bytes <= MAX_SIZE]
+    found: dict[str, Parsed] = {}
+    for one in sorted(small, key=lambda text: text.path)[:MAX_TEXTS]:
+        data = read(one.path, 0, MAX_BYTES)
+        report = _report(one, data) if is_chosen(decode(data)) else None
+        if report is not None:
+            found[one.path] = report
+    return found
 
 
 def _report(parsed: Parsed, data: bytes) -> Parsed | None:

@@ -8,12 +8,15 @@ any tool (rows ``layout-…``), the others are shown.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
 
-from diagnosis.kinds.states import aligned_tables, shapes
+from diagnosis import log_lines
+from diagnosis.kinds.logs.read import wrapped
+from diagnosis.kinds.states import aligned_tables, cut_json, shapes
 from diagnosis.kinds.states.formats import Format, load_layouts
 from diagnosis.kinds.states.shapes import MAX_DEPTH, MAX_LINE_CHARS, Entry
 
@@ -47,11 +50,22 @@ _COUNTS: Final = re.compile(rf"(?:{_COUNT.pattern}(?:, |\s{{2,40}}|$)){{1,16}}")
 _NUMBERED: Final = re.compile(
     r"(?i)(.*\b(?:gpu|device|card|port|disk|node|socket|npu|chip|nic|link|slot|id|index)): {0,4}(\d{1,4})"
 )
-_PAIRS: Final = (_PAIR, _DOTTED_PAIR, _GAP_PAIR)
+#: A key, and a gap before the only mark of its line ("fan status    | OK").
+_MARK: Final = re.compile(
+    r"\s{0,80}(?P<key>[^\s|:=](?:[^|:=\n]|:(?=\S)){0,60}?)"
+    r"(?P<gap>\s{1,60})[|:=]\s\s{0,40}(?P<value>[^|\n]{0,400})$"
+)
+_DIGITS: Final = re.compile(r"\d+")
+_PAIRS: Final = (_PAIR, _DOTTED_PAIR, _MARK, _GAP_PAIR)
+#: Lines of a text that is surely a report, and the shares of those whose marks stand in one column
+#: and whose keys differ.
+_MIN_DECIDED: Final = 5
+_MIN_ALIGNED: Final = 0.6
+_MIN_DIFFERENT: Final = 0.4
 _NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,:%]*")
 _DIGIT: Final = re.compile(r"\d")
-#: The name of a column: no number, and no end of a sentence.
-_COLUMN: Final = re.compile(r"(?![-+]?[0-9][0-9.,:%]*$).{0,23}[^.;:!?]")
+#: The name of a column: no number, no mark, and no end of a sentence.
+_COLUMN: Final = re.compile(r"(?![-+]?[0-9][0-9.,:%]*$)(?=.{0,23}\w).{0,23}[^.;:!?]")
 _NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "server"})
 #: A first column of times or steps: a history, no state.
 _HISTORY: Final = re.compile(r"(?i)\"?(?:time(?! \(%\))|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
@@ -108,6 +122,29 @@ def entries(text: str) -> list[Entry]:
     return found if is_report else []
 
 
+def is_decided(text: str) -> bool:
+    """Whether the form of a text alone says that it is a report: one JSON document that is no
+    record of a log, or lines whose keys differ and whose values begin in one column. O(len(text)).
+    """
+    start = text.lstrip()
+    if start[:1] in ("{", "["):
+        return cut_json.is_one(start) and not wrapped.is_wrapped(text)
+    is_event = log_lines.EVENT.search(text) is not None
+    return _is_in_columns(text) and not is_event and bool(entries(text))
+
+
+def _is_in_columns(text: str) -> bool:
+    """Whether most lines hold a key before a mark, in one column, and no key stands twice."""
+    lines = [line[:MAX_LINE_CHARS] for line in text.splitlines() if not _RULE.fullmatch(line)]
+    found = [mark for mark in map(_MARK.match, lines) if mark is not None]
+    columns = Counter(mark.end("gap") for mark in found)
+    keys = {_DIGITS.sub("#", mark["key"]) for mark in found}
+    _, most = columns.most_common(1)[0] if columns else (0, 0)
+    is_long = len(lines) >= _MIN_DECIDED
+    is_aligned = most >= _MIN_ALIGNED * len(lines)
+    return is_long and is_aligned and len(keys) >= _MIN_DIFFERENT * len(lines)
+
+
 class _Lines:
     """Reads a text line by line. ``lines`` hold something; ``known`` of them belong to a layout."""
 
@@ -120,6 +157,7 @@ class _Lines:
         self._split: _Split = str.split
         self._before = ""
         self._least = _MIN_COLUMNS
+        self._was_pair = False
 
     def read(self, text: str) -> Iterator[Entry]:
         """The entries of all lines, block by block."""
@@ -137,7 +175,7 @@ class _Lines:
         for at, line in enumerate(block):
             body = line.strip()
             if _RULE.fullmatch(body):
-                self._least = _MIN_RULED
+                self._least = _MIN_COLUMNS if self._was_pair else _MIN_RULED
                 continue
             had_header = bool(self._header)
             stated = self._of_line(line, body)
@@ -157,12 +195,14 @@ class _Lines:
         before = self._before
         self._before = body
         row = self._row(before, body)
+        self._was_pair = False
         if row or _CLOCK.match(body):
             return row
         indent = len(line) - len(line.lstrip())
         self._levels = [level for level in self._levels if level[0] < indent]
         part, *path = [title for _, title in self._levels] or [""]
         stated = _counts(body) or _pairs(body)
+        self._was_pair = _MARK.fullmatch(body) is not None
         self._open(indent, body)
         return [Entry((*path, name), value, 0, part) for name, value in stated]
 
@@ -212,7 +252,7 @@ def _cells(header: Sequence[str], cells: Sequence[str], line: int) -> list[Entry
 
 
 def _title(body: str, numbered: re.Match[str] | None) -> str:
-    pair = _PAIR.fullmatch(body)
+    pair = _PAIR.fullmatch(body) or _MARK.fullmatch(body)
     if numbered is not None:
         return f"{numbered[1]} {numbered[2]}"
     return pair["key"] if pair is not None else body.partition(",")[0].rstrip(" :.")

@@ -27,13 +27,6 @@ _TITLE: Final = re.compile(f"{_PROMPT.pattern}|{_HEADING.pattern.removeprefix('(
 MAX_PIECES: Final = 6_000
 #: Shapes of tables.
 _TABLES: Final = frozenset({"columns", "aligned", "csv"})
-#: The first of lines that report an event: a time, a traceback, an exception, a line of a library
-#: or a scheduler.
-_EVENT: Final = re.compile(
-    rf"(?m)^(?:{log_lines.LINE_BEGIN}|{log_lines.TRACEBACK}"
-    r"|\S{1,80}:\d{1,8}:\d{1,8} \[\d{1,3}\] |(?:srun|slurmstepd): |(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}Error: "
-    r"|Unable to determine the device handle|Events:[ \t]{0,20}\n)"
-)
 
 
 class Piece(NamedTuple):
@@ -92,7 +85,7 @@ def _report_and_log(text: str, line: int) -> Iterator[Piece]:
     """A section, or its report and the log behind it."""
     form = _format_of(text)
     has_times = form is not None and form.has_times
-    event = None if has_times else _EVENT.search(text)
+    event = None if has_times else log_lines.EVENT.search(text)
     if event is None:
         yield Piece(line, text, form, is_log=False)
         return

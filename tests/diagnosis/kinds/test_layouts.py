@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,51 @@ def test_dots_may_part_a_pair() -> None:
     assert stated(text)["", "torch version"] == "2.5.1+cu124"
 
 
+IN_COLUMNS = (
+    "=======\nLeaf 7 of rack 2\n=======\nports          | 64\nrevision       | AB\n-------\n"
+    "PSU0 status    | OK\nRDMA timeouts  | retry exceeded\n"
+    "fan status     | ERROR\nfan#1 (rpm)    | 0\n"
+)
+
+
+def diagnosed(text: str, tmp_path: Path, name: str) -> dict[str, Any]:
+    data = text.encode()
+    parsed = parse(io.BytesIO(data), name, ParseHints(), tmp_path / "work")
+    told = pipeline.diagnose([parsed], read=lambda path, offset, length: data[offset : offset + length])
+    return to_json(told)
+
+
+def test_values_in_one_column_are_a_report_whatever_their_words(tmp_path: Path) -> None:
+    told = diagnosed(IN_COLUMNS, tmp_path, "leaf.txt")
+    assert (told["inputs"][0]["kind"], told["conclusion"]["id"]) == ("state", "hardware.host.lost")
+    assert "fan status: ERROR" in told["headline"]
+    steps = "".join(f"step {number:<5} | loss 2.{number} left\n" for number in range(1, 9))
+    assert not layouts.is_decided(steps)
+    assert not layouts.is_decided(f"{IN_COLUMNS}RuntimeError: CUDA out of memory\n")
+
+
+def test_one_document_is_a_report_and_its_texts_count_where_it_is_not_well(tmp_path: Path) -> None:
+    check = '{"gpu": 3, "health": "%s", "reason": "Xid 79: GPU has fallen off the bus", "rev": "5"}'
+    told = diagnosed(check % "Unhealthy", tmp_path, "states.json")
+    assert told["inputs"][0]["kind"] == "state"
+    assert told["conclusion"]["id"] == "hardware.gpu.off_bus"
+    for quiet in (check % "Healthy", '{"a": 1, "note": "NCCL timeout", "b": 2}'):
+        assert diagnosed(quiet, tmp_path, "a.json")["conclusion"]["condition"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"step": 1, "x": 2}\n{"step": 2, "x": 3}\n',
+        '[{"time": "2026-03-01T08:00:00Z", "message": "a"}]',
+        '{"message": {"message": "RuntimeError: CUDA error", "extraInfo": {}}}',
+    ],
+    ids=["one a line", "records", "an exception"],
+)
+def test_records_of_a_log_are_no_report(text: str) -> None:
+    assert not layouts.is_decided(text)
+
+
 def test_a_table_is_read_below_its_marks_and_with_empty_cells() -> None:
     text = (
         "Disk       Model         Used\n---------- ------------- ---------------\n"
@@ -84,7 +130,7 @@ def test_a_table_is_read_below_its_marks_and_with_empty_cells() -> None:
 
 def test_each_fact_is_judged_as_one_of_its_own_family() -> None:
     text = "Port 1: up\nPort 2: up\nPort 3: up\nDrive nvme0: ok\n    media errors: 7\nGPU 3: ok\n    Health: Failed\n"
-    assert [found.outcome.id for found in results(text)] == ["layout-drive-errors", "layout-gpu-critical"]
+    assert [found.outcome.id for found in results(text)] == ["layout-drive-errors", "layout-bad-state"]
 
 
 def test_what_is_further_right_belongs_to_the_part_above_it() -> None:
