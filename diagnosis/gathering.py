@@ -6,6 +6,7 @@ the working directory, since raw lines are read again by offset when the diagnos
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import stat
@@ -39,7 +40,7 @@ class Evidence:
     _places: dict[str, Place] = field(default_factory=dict)
     _taken: int = 0  # artifacts that have a number
     # the file that was read last: often thousands of lines of one file are read
-    _opened: tuple[Path, BinaryIO] | None = None
+    _opened: tuple[Path, io.FileIO] | None = None
 
     def _reserve(self, name: str, argument: str, place: Place) -> tuple[int, str]:
         """A number and a name for the artifact at ``place``: ``name``, or with the argument's name before it if another
@@ -57,12 +58,10 @@ class Evidence:
             return b""
         if self._opened is None or self._opened[0] is not place.file:  # equality of paths is slow
             self.close()
-            self._opened = place.file, place.file.open("rb")
+            self._opened = place.file, place.file.open("rb", buffering=0)
         if place.size is not None:
             length = min(length, max(place.size - offset, 0))
-        stream = self._opened[1]
-        stream.seek(place.begin + offset)
-        return stream.read(length)
+        return os.pread(self._opened[1].fileno(), length, place.begin + offset)  # most ranges are one line
 
     def close(self) -> None:
         """Closes the file that was read last; a later ``read`` opens it again."""

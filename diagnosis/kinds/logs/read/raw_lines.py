@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
 
 from diagnosis.kinds.logs.read import exported, wrapped
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
-from diagnosis.kinds.logs.read.lines import LINE_BYTES, clean_line
+from diagnosis.kinds.logs.read.lines import LINE_BYTES, LINE_CHARS, clean_line
 from diagnosis.kinds.logs.read.structured import MAX_LINES
 from diagnosis.model import ReadRange
 
@@ -18,6 +18,9 @@ _MAX_GAP_BYTES: Final = 4 << 10
 _MAX_BYTES: Final = 1 << 20
 #: What may stand before a line: nothing, a newline, the rest of one in UTF-16, the last byte of a mark.
 _BEFORE_LINES: Final = (b"", b"\n", b"\0", b"\xbf", b"\xfe", b"\xff")
+#: What :func:`lines.clean_line` changes in ASCII text, and what shows another encoding.
+_CLEANED: Final = (b"\r", b"\x1b", b"\0")
+_LINE_ENDS: Final = ("", "\n")
 _PLACE: Final = ("file", "offset", "length")
 
 
@@ -31,27 +34,51 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
     spans = [(file, at, at + min(length, limit)) for file, at, length in places]
     ends = [at + length for _, at, length in places]
     documents: dict[tuple[str, int], list[str]] = {}
+    for first, last, low, high in _read_at_once(spans):
+        file = files[spans[first][0]]
+        data = read_stored(evidence, file, low, high - low)
+        simple = data.decode("ascii") if _is_simple(data) else ""
+        for row, (_, begin, end) in enumerate(spans[first:last], first):
+            line = simple[begin - low : end - low]
+            if line and _is_whole(line, simple[begin - low - 1 : begin - low]):
+                out.append(line.rstrip("\n"))
+                continue
+            raw = data[begin - low : end - low]
+            if _is_of_record(raw, data[begin - low - 1 : begin - low]):
+                out.append(_line_of_record(evidence, file, begin, ends[row], documents)[:limit])
+                continue
+            if b"\r" in raw and end < ends[row]:
+                raw = read_stored(evidence, file, max(begin, ends[row] - limit), min(limit, ends[row] - begin))
+            out.append(clean_line(decode(raw, encoding_of(raw)[0]).rstrip("\n")))
+    return out
+
+
+def _read_at_once(spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
+    """The first and the end of each run of lines that are read at once, and of their bytes. The
+    byte before a line is read too: it shows whether the line is one of a record.
+    """
     first = 0
     while first < len(spans):
-        file, low, high = spans[first]
-        low = max(low - 1, 0)  # the byte before a line shows whether it is one of a record
+        file, begin, high = spans[first]
+        low = max(begin - 1, 0)
         last = first + 1
         while last < len(spans) and spans[last][0] == file and high <= spans[last][1] <= high + _MAX_GAP_BYTES:
-            high, last = spans[last][2], last + 1
+            high = spans[last][2]
+            last += 1
             if high - low > _MAX_BYTES:
                 break
-        data = read_stored(evidence, files[file], low, high - low)
-        for row, (_, begin, end) in enumerate(spans[first:last], first):
-            line = data[begin - low : end - low]
-            if _is_of_record(line, data[begin - low - 1 : begin - low]):
-                text = _line_of_record(evidence, files[file], begin, ends[row], documents)
-                out.append(text[:limit])
-                continue
-            if b"\r" in line and end < ends[row]:
-                line = read_stored(evidence, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
-            out.append(clean_line(decode(line, encoding_of(line)[0]).rstrip("\n")))
+        yield first, last, low, high
         first = last
-    return out
+
+
+def _is_simple(data: bytes) -> bool:
+    """Whether lines of these bytes are read back without decoding and cleaning each: nearly all are."""
+    return data.isascii() and not any(byte in data for byte in _CLEANED)
+
+
+def _is_whole(line: str, before: str) -> bool:
+    """Whether simple text is a line of the file, and short enough to be shown as it is."""
+    return before in _LINE_ENDS and line[0] != "{" and "\n" not in line.rstrip("\n") and len(line) <= LINE_CHARS
 
 
 def _is_of_record(line: bytes, before: bytes) -> bool:

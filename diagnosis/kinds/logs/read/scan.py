@@ -23,10 +23,17 @@ type Places = npt.NDArray[np.int64]
 _PRIME = np.uint64(0x100000001B3)
 _SEED = np.uint64(0xCBF29CE484222325)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-# Classes of bytes: their effect on the current word.
-_OTHER, _DIGIT, _HEX, _LETTER, _NEWLINE = range(5)
+# Classes of bytes: their effect on the current word. Those of words are bits.
+_OTHER, _DIGIT, _HEX, _LETTER, _NEWLINE = 0, 1, 2, 4, 8
+_IN_WORD = _DIGIT | _HEX | _LETTER
+#: Text is hashed in words of seven bytes; a bit before them tells how many there are.
+_EMPTY = np.uint64(1)
+_FULL = np.uint64(1 << 56)
+_BYTE = np.uint64(8)
+_ZERO = np.uint64(48)
 
 
 def _classes() -> Bytes:
@@ -48,6 +55,20 @@ _CLASS = _classes()
 
 
 @compiled
+def _mix(value: np.uint64, word: np.uint64) -> np.uint64:
+    """The hash of a text that goes on with ``word``."""
+    return (((value << np.uint64(23)) | (value >> np.uint64(41))) ^ word) * _SPREAD
+
+
+@compiled
+def _ended(value: np.uint64, word: np.uint64) -> np.uint64:
+    """The hash of a text that ends with ``word``."""
+    mixed = _mix(value, word)
+    mixed = (mixed ^ (mixed >> np.uint64(33))) * _MIX
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+@compiled
 def _is_uuid(data: Bytes, classes: Bytes, at: int) -> bool:
     """Whether the 36 bytes at ``at``, the last 12 of which are a word, are a separate UUID."""
     if (at > 0 and data[at - 1] == 45) or (at + 36 < len(data) and data[at + 36] == 45):
@@ -63,68 +84,87 @@ def _is_uuid(data: Bytes, classes: Bytes, at: int) -> bool:
 
 
 @compiled
+def _is_number(data: Bytes, classes: Bytes, begin: int, end: int, kinds: int, runs: int) -> bool:
+    """Whether a word with these ``kinds`` of bytes and so many runs of digits is hexadecimal or decimal."""
+    if classes[data[begin]] != _DIGIT:
+        return kinds & _LETTER == 0 and runs > 1
+    if kinds & _LETTER == 0:
+        return runs > 0
+    if data[begin] != 48 or data[begin + 1] not in (120, 88) or end - begin < 3:
+        return False
+    after = 0
+    for index in range(begin + 2, end):
+        after |= classes[data[index]]
+    return after & _LETTER == 0
+
+
+@compiled
 def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64]) -> int:
     line = 0
-    value = _SEED
-    before = _SEED  # the value before the current word
-    uuid_at = -99  # start of the last word of eight bytes and a dash
-    before_uuid = _SEED
-    runs = 0  # of digits in that word
-    size_of_word = 0
-    least = 1  # bytes of a word that is longer than its ``0``, or its ``0x``
-    is_letters = False  # it holds bytes that no number has
+    value = _SEED  # the hash of the line so far, but for its last bytes,
+    word = _EMPTY  # which are these
+    value_before = _SEED  # the same before the current word
+    word_before = _EMPTY
+    uuid_at = -99  # start of the last group of eight letters and a dash, and the hash before it
+    uuid_value = _SEED
+    uuid_word = _EMPTY
+    begin = 0  # of the current word
+    kinds = 0  # of its bytes
+    runs = 0  # of digits in it
     last = _OTHER
     size = len(data)
     for index in range(size + 1):
         byte = data[index] if index < size else np.uint8(10)
         kind = classes[byte]
-        if kind == _DIGIT:
-            if size_of_word == 0:
-                before = value
-            size_of_word += 1
-            if last != _DIGIT:
-                value = (value ^ np.uint64(48)) * _PRIME
+        if kind & _IN_WORD:
+            if kind != _DIGIT:
+                word = (word << _BYTE) | np.uint64(byte)
+            elif last != _DIGIT:
+                word = (word << _BYTE) | _ZERO
                 runs += 1
-        elif kind in (_HEX, _LETTER):
-            if size_of_word == 0:
-                before = value
-                if kind == _LETTER:
-                    is_letters = True
-                else:
-                    runs = -1  # one run of digits is not enough in a word that begins with a letter
-            elif kind == _LETTER:
-                is_0x = size_of_word == 1 and byte in (120, 88) and data[index - 1] == 48
-                is_letters = is_letters or not is_0x
-                least = 2
-            size_of_word += 1
-            value = (value ^ np.uint64(byte)) * _PRIME
+            kinds |= kind
+            last = kind
+            if word >= _FULL:
+                value = _mix(value, word)
+                word = _EMPTY
+            continue
+        if byte == 45 and index - begin == 8:
+            uuid_at = begin
+            uuid_value = value_before
+            uuid_word = word_before
+        is_mixed = kinds & _DIGIT and kinds != _DIGIT  # digits alone are one zero already
+        if is_mixed or index == uuid_at + 36:
+            is_number = is_mixed and _is_number(data, classes, begin, index, kinds, runs)
+            if index == uuid_at + 36 and index - begin == 12 and _is_uuid(data, classes, uuid_at):
+                is_number = True
+                value_before = uuid_value
+                word_before = uuid_word
+            if is_number:
+                value = value_before
+                word = (word_before << _BYTE) | _ZERO
+                if word >= _FULL:
+                    value = _mix(value, word)
+                    word = _EMPTY
+        if kind != _NEWLINE:
+            word = (word << _BYTE) | np.uint64(byte)
+            if word >= _FULL:
+                value = _mix(value, word)
+                word = _EMPTY
         else:
-            if size_of_word == 8 and byte == 45:
-                uuid_at = index - 8
-                before_uuid = before
-            elif size_of_word == 12 and index == uuid_at + 36 and _is_uuid(data, classes, uuid_at):
-                before = before_uuid
-                is_letters = False
-                runs = 1
-            if size_of_word > least and not is_letters and runs > 0:
-                value = (before ^ np.uint64(48)) * _PRIME
-            size_of_word = 0
-            least = 1
-            runs = 0
-            is_letters = False
-            if kind == _NEWLINE:
-                if index == size and (size == 0 or data[size - 1] == 10):
-                    break
-                value ^= value >> np.uint64(33)
-                value *= _MIX
-                if line < len(end):
-                    key[line] = value ^ (value >> np.uint64(29))
-                    end[line] = index
-                line += 1
-                value = _SEED
-            else:
-                value = (value ^ np.uint64(byte)) * _PRIME
-        last = kind
+            if index == size and (size == 0 or data[size - 1] == 10):
+                break
+            if line < len(end):
+                key[line] = _ended(value, word)
+                end[line] = index
+            line += 1
+            value = _SEED
+            word = _EMPTY
+        value_before = value
+        word_before = word
+        begin = index + 1
+        kinds = 0
+        runs = 0
+        last = _OTHER
     return line
 
 
