@@ -61,7 +61,7 @@ class Evidence:
             self._opened = place.file, place.file.open("rb", buffering=0)
         if place.size is not None:
             length = min(length, max(place.size - offset, 0))
-        return os.pread(self._opened[1].fileno(), length, place.begin + offset)  # most ranges are one line
+        return os.pread(self._opened[1].fileno(), length, place.begin + offset)
 
     def close(self) -> None:
         """Closes the file that was read last; a later ``read`` opens it again."""

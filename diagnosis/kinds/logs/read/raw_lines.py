@@ -48,7 +48,8 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
                 out.append(_line_of_record(evidence, file, begin, ends[row], documents)[:limit])
                 continue
             if b"\r" in raw and end < ends[row]:
-                raw = read_stored(evidence, file, max(begin, ends[row] - limit), min(limit, ends[row] - begin))
+                length = min(limit, ends[row] - begin)
+                raw = read_stored(evidence, file, ends[row] - length, length)
             out.append(clean_line(decode(raw, encoding_of(raw)[0]).rstrip("\n")))
     return out
 
@@ -72,13 +73,14 @@ def _read_at_once(spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, 
 
 
 def _is_simple(data: bytes) -> bool:
-    """Whether lines of these bytes are read back without decoding and cleaning each: nearly all are."""
+    """Whether lines of these bytes need no decoding and cleaning of each: those of nearly all logs."""
     return data.isascii() and not any(byte in data for byte in _CLEANED)
 
 
 def _is_whole(line: str, before: str) -> bool:
     """Whether simple text is a line of the file, and short enough to be shown as it is."""
-    return before in _LINE_ENDS and line[0] != "{" and "\n" not in line.rstrip("\n") and len(line) <= LINE_CHARS
+    is_of_file = before in _LINE_ENDS and line[0] != "{" and "\n" not in line.rstrip("\n")
+    return is_of_file and len(line) <= LINE_CHARS
 
 
 def _is_of_record(line: bytes, before: bytes) -> bool:

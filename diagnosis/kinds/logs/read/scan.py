@@ -85,7 +85,7 @@ def _is_uuid(data: Bytes, classes: Bytes, at: int) -> bool:
 
 @compiled
 def _is_number(data: Bytes, classes: Bytes, begin: int, end: int, kinds: int, runs: int) -> bool:
-    """Whether a word with these ``kinds`` of bytes and so many runs of digits is hexadecimal or decimal."""
+    """Whether a word with these ``kinds`` of bytes and so many ``runs`` of digits is a number."""
     if classes[data[begin]] != _DIGIT:
         return kinds & _LETTER == 0 and runs > 1
     if kinds & _LETTER == 0:
