@@ -24,7 +24,7 @@ from diagnosis.evidence import Fact, Measure, Result
 from diagnosis.kinds.logs.causes import divergence, not_finite
 from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.failure_facts import Given
-from diagnosis.kinds.logs.compare import behind, launched, rank_measures, stalled, stated_setups
+from diagnosis.kinds.logs.compare import behind, launched, pauses, rank_measures, stalled, stated_setups
 from diagnosis.kinds.logs.compare.detectors import watchdogs
 from diagnosis.kinds.logs.decide import read_notes, verdict
 from diagnosis.kinds.logs.meaning import words
@@ -249,7 +249,8 @@ def _shown(case: Case) -> tuple[Result, ...]:
     late = case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
     lost = case.budgets.run("losses", lambda: not_finite.lost_numbers(case), nothing)
     risen = case.budgets.run("divergence", lambda: divergence.risen_loss(case), nothing)
-    return (*late, *(lost or risen))
+    slower = case.budgets.run("pauses", lambda: pauses.longer_pauses(case), nothing)
+    return (*late, *(lost or risen), *slower)
 
 
 def _read_notes(case: Case, stated: Sequence[tuple[str, Fact]]) -> dict[str, str]:
