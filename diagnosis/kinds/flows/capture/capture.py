@@ -19,7 +19,7 @@ from diagnosis.inventory import Machine
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.coded import code_records
 from diagnosis.kinds.flows.capture.packing import packable
-from diagnosis.kinds.flows.capture.partitions import fill_columns, partition, run_parts
+from diagnosis.kinds.flows.capture.partitions import Run, fill_columns, fill_runs, partition, run_parts
 from diagnosis.kinds.flows.capture.records_in_order import MAX_FROM_MIDDLE_S, order_records
 from diagnosis.kinds.flows.capture.sharing import endpoint, host_of
 from diagnosis.model import Parsed
@@ -67,6 +67,8 @@ class Flows:
             kinds = [column.dtype for column in self.columns()]
             columns, _ = fill_columns(self.disk, _choose_rows, self._parts((), [rows]), counts, kinds)
             return Flows(*columns, disk=self.disk)
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)  # once for all columns
         return Flows(*(pieces.choose_rows(column, rows, count, self.disk) for column in self.columns()), disk=self.disk)
 
     def parts(self) -> Iterator[tuple[slice, Flows]]:
@@ -75,10 +77,19 @@ class Flows:
             yield piece, self.take(piece)
 
     def split(self, owner: Ints | Ints32, count: int) -> list[Flows]:
-        """The records of each of ``count`` owners (negative: nobody's), in their order."""
+        """The records of each of ``count`` owners (negative: nobody's), in their order. O(records)."""
         if len(owner) and owner.min() == owner.max():
             return [self if number == owner[0] else self.take(slice(0, 0)) for number in range(count)]
-        return [Flows(*own, disk=self.disk) for own in pieces.divide_rows(self.columns(), owner, count, self.disk)]
+        each = [owner[piece] for piece in pieces.pieces_of(len(self))]
+        counts = np.array([np.bincount(of[of >= 0], minlength=count) for of in each])
+        cuts = np.append(0, np.cumsum(counts.sum(axis=0)))
+        first = cuts[:-1] + np.cumsum(counts, axis=0) - counts
+        runs = [_runs_of(own, at) for own, at in zip(counts, first, strict=True)]
+        kinds = [column.dtype for column in self.columns()]
+        parts = self._parts((count,), [owner])
+        columns, _ = fill_runs(self.disk, _sort_by_owner, parts, runs, int(cuts[-1]), kinds)
+        whole = Flows(*columns, disk=self.disk)
+        return [whole.take(slice(low, high)) for low, high in itertools.pairwise(cuts.tolist())]
 
     def each(self, function: Callable[..., Any], *more: Any, beside: Sequence[npt.NDArray[Any]] = ()) -> Iterator[Any]:
         """``function(part, *columns, *more)`` of each piece: ``beside`` are columns that are as long as these, of which
@@ -144,13 +155,27 @@ class Flows:
         )
 
 
+def _runs_of(counts: Ints, at: Ints) -> list[Run]:
+    """Where the rows of each owner go, whose rows follow each other."""
+    low = np.cumsum(counts) - counts
+    return [(a, a + n, to) for a, n, to in zip(low.tolist(), counts.tolist(), at.tolist(), strict=True) if n]
+
+
 type Group = list[tuple[Ints | Ints32, Flows]]
 
 
 @partition
 def _choose_rows(part: Flows, rows: Bools) -> list[npt.NDArray[Any]]:
     """The columns of the records that the mask chooses."""
-    return [column[rows] for column in part.columns()]
+    chosen = np.flatnonzero(rows)
+    return [column[chosen] for column in part.columns()]
+
+
+@partition
+def _sort_by_owner(part: Flows, owner: Ints | Ints32, count: int) -> list[npt.NDArray[Any]]:
+    """The columns of the records in order of their owner, without those of nobody."""
+    order = pieces.order_of(owner, count)[np.count_nonzero(owner < 0) :]
+    return [column[order] for column in part.columns()]
 
 
 @partition
@@ -177,7 +202,7 @@ def distinct_sizes(part: Flows, senders: Bools | None) -> tuple[Floats, Ints]:
 def _sort_by_group(part: Flows, unit: Ints | Ints32, group: Ints32) -> tuple[Ints | Ints32, Flows, Ints]:
     """The records in order of the group of their unit, with their units, and where each group begins."""
     own = group[unit]
-    order = np.argsort(own, kind="stable")[np.count_nonzero(own < 0) :]
+    order = pieces.order_of(own, len(group))[np.count_nonzero(own < 0) :]
     return unit[order], part.take(order), np.searchsorted(own[order], np.arange(int(group.max()) + 2))
 
 

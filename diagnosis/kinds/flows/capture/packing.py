@@ -22,6 +22,8 @@ _LENGTH: Final = struct.Struct("<Q")
 _ARRAY_KINDS: Final = "biuf"
 _ALIGN_BYTES: Final = 8
 _classes: Final[dict[str, type]] = {}
+#: The names of their fields that are sent.
+_fields: Final[dict[str, list[str]]] = {}
 
 
 def packable[T: type](kind: T) -> T:
@@ -29,11 +31,18 @@ def packable[T: type](kind: T) -> T:
     own ``disk``.
     """
     _classes[kind.__name__] = kind
+    _fields[kind.__name__] = [f.name for f in dataclasses.fields(kind) if f.repr]
     return kind
 
 
-def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> bytes:
-    """The value as bytes. ``is_kept``: long arrays are written to files of the disk, which the reader then owns."""
+#: What values of classes look like that hold no bytes of their own, by their ids.
+type Memo = dict[int, Any]
+
+
+def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False, memo: Memo | None = None) -> bytes:
+    """The value as bytes. ``is_kept``: long arrays are written to files of the disk, which the reader then owns.
+    ``memo``: of values that live as long as it, and do not change.
+    """
     parts: list[bytes | memoryview] = []
     at = 0
 
@@ -62,9 +71,17 @@ def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> byte
             one.write_ipc_stream(out)
             return {"table": add(out.getvalue())}
         if type(one).__name__ in _classes:
-            names = [f.name for f in dataclasses.fields(one) if f.repr]
-            return {"class": type(one).__name__, "of": {name: told(getattr(one, name)) for name in names}}
+            return _instance(one)
         raise TypeError(f"{type(one).__name__} cannot be sent")
+
+    def _instance(one: Any) -> Any:
+        if memo is not None and id(one) in memo:
+            return memo[id(one)]
+        before, name = at, type(one).__name__
+        seen = {"class": name, "of": {field: told(getattr(one, field)) for field in _fields[name]}}
+        if memo is not None and at == before:
+            memo[id(one)] = seen
+        return seen
 
     def _array(one: npt.NDArray[Any]) -> Any:
         kind = {"dtype": one.dtype.str, "shape": list(one.shape)}

@@ -33,8 +33,10 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{getattr(function, '__qualname__', '')}"
 
 
-#: Where a part writes the rows of each column: the name of a file and its first byte there.
-type _Places = list[tuple[str, int]]
+#: Rows of an answer, from the first to before the last, and the row of the whole columns at which they are put.
+type Run = tuple[int, int, int]
+#: Where a part writes its rows: the name of a file for each column, and the runs.
+type _Places = tuple[list[str], list[Run]]
 
 
 def run_parts(
@@ -51,8 +53,9 @@ def run_parts(
         return (function(*part) for part in parts)
     assert disk.runner is not None
     disk.folder.mkdir(parents=True, exist_ok=True)
+    memo: packing.Memo = {}
     sent = [
-        packing.pack([list(part), None if places is None else places[number]], disk)
+        packing.pack([list(part), None if places is None else places[number]], disk, memo=memo)
         for number, part in enumerate(parts)
     ]
     return _unpack_answers(disk.runner(_name(function), sent, disk.folder), disk, parts)
@@ -84,18 +87,28 @@ def fill_columns(
     """
     first = list(itertools.accumulate(rows, initial=0))
     total = first.pop()
+    return fill_runs(disk, function, parts, [[(0, n, at)] for n, at in zip(rows, first, strict=True)], total, kinds)
+
+
+def fill_runs(
+    disk: pieces.Disk | None,
+    function: Callable[..., Any],
+    parts: Sequence[tuple[Any, ...]],
+    runs: Sequence[list[Run]],
+    total: int,
+    kinds: Sequence[npt.DTypeLike],
+) -> tuple[list[npt.NDArray[Any]], list[int]]:
+    """As :func:`fill_columns`, of ``total`` rows; the runs of each part say where its rows are put. O(rows)."""
     if disk is None or total <= pieces.PIECE_ROWS or not is_shared(disk, function, len(parts)):
         columns = [pieces.empty(total, kind, disk) for kind in kinds]
         counts = []
-        for low, values in zip(first, run_parts(disk, function, parts), strict=True):
+        for own, values in zip(runs, run_parts(disk, function, parts), strict=True):
             for column, value in zip(columns, _as_list(values), strict=True):
-                column[low : low + len(value)] = value
+                _put_runs(column, value, own)
             counts.append(len(_as_list(values)[0]))
         return columns, counts
-    sizes = [np.dtype(kind).itemsize for kind in kinds]
-    names = disk.make_files([total * size for size in sizes])
-    places = [[(name, low * size) for name, size in zip(names, sizes, strict=True)] for low in first]
-    counts = list(run_parts(disk, function, parts, places))
+    names = disk.make_files([total * np.dtype(kind).itemsize for kind in kinds])
+    counts = list(run_parts(disk, function, parts, [(names, own) for own in runs]))
     return [disk.open_values(name, 0, total, kind) for name, kind in zip(names, kinds, strict=True)], counts
 
 
@@ -112,9 +125,17 @@ def run_part(function: str, part: bytes, folder: Path) -> bytes:
     if places is None:
         return packing.pack(answer, disk, is_kept=True)
     columns = _as_list(answer)
-    for (name, begin), values in zip(places, columns, strict=True):
-        disk.put(name, begin, values)
+    names, runs = places
+    for name, values in zip(names, columns, strict=True):
+        for low, high, at in runs:
+            disk.put(name, at * values.itemsize, values[low:high])
     return packing.pack(len(columns[0]))
+
+
+def _put_runs(column: npt.NDArray[Any], values: npt.NDArray[Any], runs: list[Run]) -> None:
+    for low, high, at in runs:
+        rows = values[low:high]
+        column[at : at + len(rows)] = rows
 
 
 def _as_list(answer: Any) -> list[npt.NDArray[Any]]:

@@ -8,7 +8,6 @@ one, in a folder that whoever gave it removes.
 
 from __future__ import annotations
 
-import itertools
 import mmap
 import os
 import re
@@ -161,6 +160,14 @@ def _release(files: dict[int, _MappedFile], address: int, path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def order_of(numbers: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
+    """The rows in order of their number, which is below ``count``, and as they were of one number. O(n) up to 32,768
+    numbers, else O(n log n).
+    """
+    is_short = count <= 1 << 15 and numbers.dtype.itemsize > 2
+    return np.argsort(numbers.astype(np.int16) if is_short else numbers, kind="stable")
+
+
 def count_values(parts_of: Iterable[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The distinct values of all parts, sorted, and how often each occurs."""
     return add_counts(np.unique(part, return_counts=True) for part in parts_of)
@@ -186,27 +193,6 @@ def store(values: npt.NDArray[Any], disk: Disk | None) -> npt.NDArray[Any]:
 def empty(count: int, dtype: npt.DTypeLike, disk: Disk | None) -> npt.NDArray[Any]:
     """An array of ``count`` values, on the disk if there is one and they are many."""
     return np.empty(count, dtype) if disk is None else disk.empty(count, dtype)
-
-
-def divide_rows(
-    columns: Sequence[npt.NDArray[Any]], owner: npt.NDArray[Any], count: int, disk: Disk | None
-) -> Iterator[list[npt.NDArray[Any]]]:
-    """The rows of the columns that belong to each of ``count`` owners (negative: to nobody), in their order."""
-    counts = np.zeros(count, np.int64)
-    for piece in pieces_of(len(owner)):
-        counts += np.bincount(owner[piece][owner[piece] >= 0], minlength=count)
-    cuts = np.concatenate([[0], np.cumsum(counts)]).tolist()
-    out = [empty(cuts[-1], column.dtype, disk) for column in columns]
-    at = np.array(cuts[:-1], np.int64)
-    for piece in pieces_of(len(owner)):
-        order = np.argsort(owner[piece], kind="stable")[np.count_nonzero(owner[piece] < 0) :]
-        own = owner[piece][order]
-        into = at[own] + np.arange(len(own)) - np.searchsorted(own, np.arange(count))[own]
-        for column, target in zip(columns, out, strict=True):
-            target[into] = column[piece][order]
-        at += np.bincount(own, minlength=count)
-    for low, high in itertools.pairwise(cuts):
-        yield [column[low:high] for column in out]
 
 
 def choose_rows(column: npt.NDArray[Any], rows: npt.NDArray[Any], count: int, disk: Disk | None) -> npt.NDArray[Any]:

@@ -126,7 +126,7 @@ def _divide(
     part = coded.scan().slice(first, count).collect()
     start = part["start"].to_numpy()
     stretch = np.searchsorted(bounds, start, "right")
-    order = np.argsort(stretch, kind="stable")
+    order = pieces.order_of(stretch, len(bounds) + 1)
     far = _is_far(start, part["end"].to_numpy(), middle)
     filled = part.with_columns(pl.col("bytes").fill_null(float("nan")))
     values = [filled[name].to_numpy()[order] for name in _COLUMN_TYPES]

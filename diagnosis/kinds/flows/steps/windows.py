@@ -103,7 +103,7 @@ def _at_ranks(of: Ints32, flows: Flows, ranks: Ints) -> Floats:
 @partition
 def _by_collector(part: Flows, of: Ints32, count: int) -> tuple[Floats, Ints]:
     """The starts of the records, each collector's in order of time, and where each collector's begin."""
-    order = np.argsort(of, kind="stable")  # records stay sorted by start within a collector
+    order = pieces.order_of(of, count)  # records stay sorted by start within a collector
     return part.start[order], np.searchsorted(of[order], np.arange(count + 1))
 
 
