@@ -22,12 +22,14 @@ import numpy.typing as npt
 from diagnosis import stats, thresholds
 from diagnosis.evidence import Check, Measure, Outcome, Result
 from diagnosis.measure_tables import Table, aligned, in_words, table_of
+from diagnosis.uneven_work import lost_to_moving_work
 
 THRESHOLDS: Final = thresholds.of("unevenness")
 
 LIMITS: Final = thresholds.limits("unevenness")
 
 STRAGGLER: Final = "performance.straggler"
+IMBALANCE: Final = "performance.imbalance"
 _SAYS: Final = {
     "work": "takes longer than the others in the same steps",
     "wait": "takes longer with the others than they do in the same steps",
@@ -105,12 +107,12 @@ def _compared(rows: Sequence[Measure], groups: _Groups) -> Iterator[Result]:
         slow = slow_places(table.values, sense)
     slow = {row: stretch for row, stretch in slow.items() if not _is_duty(table.rows[row], sense, len(slow))}
     if stage := _stage_of(slow, table, groups):
-        yield _remark("stage", f"one stage of the pipeline ({stage}) has more work than the others, nobody is at fault")
+        yield _uneven("stage", f"one stage of the pipeline ({stage}) has more work than the others, nobody is at fault")
         return
     if slow:
         yield from _results(slow, table, sense)
-    elif explained is None and _changes_hands(table.values, sense):
-        yield _remark("turns", f"the work is uneven, another place takes longest in each step: {rows[0].name}")
+    elif explained is None and _moves_on(table.values, sense):
+        yield _uneven("turns", f"the work is uneven, another place takes longest in each step: {rows[0].name}")
 
 
 def slow_places(values: _Floats, sense: str) -> dict[int, Stretch]:
@@ -219,17 +221,12 @@ def _is_duty(row: Measure, sense: str, slow: int) -> bool:
     return sense == "work" and slow == 1 and row.part == "rank 0" and not _COMPUTES.search(row.name.lower())
 
 
-def _changes_hands(values: _Floats, sense: str) -> bool:
-    """Whether the longest of each step is far from the usual, and each time another place."""
+def _moves_on(values: _Floats, sense: str) -> bool:
+    """Whether steps last longer because another place has the most work in each."""
     if sense != "work" or values.shape[1] < THRESHOLDS.turns:
         return False
-    usual = np.median(values, axis=0)
-    known = usual > 0
-    longest = values[:, known].argmax(axis=0)
-    if not known.any() or float(np.median(values[:, known].max(axis=0) / usual[known])) < THRESHOLDS.ratio:
-        return False
-    _, counts = np.unique(longest, return_counts=True)
-    return bool(counts.max() <= THRESHOLDS.turns_share * len(longest))
+    usual = float(np.median(values))
+    return lost_to_moving_work(values, usual, THRESHOLDS.turns_lost) is not None
 
 
 def _results(slow: Mapping[int, Stretch], table: Table, sense: str) -> Iterator[Result]:
@@ -265,6 +262,12 @@ def _moves(spans: Sequence[tuple[int, int, str]], table: Table) -> str:
 def _remark(id: str, says: str, target: tuple[str, str] = ("node", "")) -> Result:
     outcome = Outcome(id, says, 1.0)
     return Result(_CHECK, outcome, "", 0, "", target[1], target[0])
+
+
+def _uneven(id: str, says: str) -> Result:
+    """Work that is split unevenly, which makes steps longer and is no place's fault."""
+    outcome = Outcome(id, says, THRESHOLDS.odds, categories={IMBALANCE: THRESHOLDS.odds}, adds=IMBALANCE)
+    return Result(_CHECK, outcome, "", 0, "")
 
 
 def _result(

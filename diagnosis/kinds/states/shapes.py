@@ -14,8 +14,9 @@ from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 from xml.parsers import expat
 
+from diagnosis import operations
 from diagnosis.evidence import MAX_FACTS
-from diagnosis.kinds.states import cut_json, profiles
+from diagnosis.kinds.states import cut_json, operation_traces, profiles
 from diagnosis.kinds.states.formats import Format, ObjectHeader
 
 #: Levels of nesting that are followed.
@@ -375,6 +376,14 @@ def _profile(text: str, form: Format) -> Iterator[Entry]:
             yield Entry((row.name,), f"{value:.0f}", 0, part)
 
 
+def _operations(text: str, form: Format) -> Iterator[Entry]:
+    """Operations of workers, summed by step: of a trace in JSON, else of a table."""
+    is_trace = text.lstrip()[:1] in ("[", "{")
+    read = operation_traces.read_trace if is_trace else operation_traces.read_table
+    for one in operations.sums(read(text)):
+        yield Entry(one.path, one.value, 0, one.worker)
+
+
 def _at(record: Any, path: Sequence[str]) -> str:
     """The text or number at a path of an object; empty where there is none."""
     for key in path:
@@ -409,4 +418,5 @@ _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "json": _json,
     "records": _records,
     "profile": _profile,
+    "operations": _operations,
 }

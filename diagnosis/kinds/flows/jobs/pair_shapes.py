@@ -52,10 +52,11 @@ def in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
     return found
 
 
-def rarely_sent(sizes: Sizes, mutual: Floats, gradients: Bools) -> Bools:
-    """Whether the rarest size of each pair is sent no more often than a bucket by the pairs that
-    exchange ``gradients``. Of a pair that sends both ways, both members send each bucket. O(pairs).
+def rarely_sent(times: Ints | Floats, mutual: Floats, gradients: Bools) -> Bools:
+    """Whether what each pair sends so many ``times`` (its rarest size, or all) is sent no more often
+    than a bucket by the pairs that exchange ``gradients``. Of a pair that sends both ways, both
+    members send each bucket. O(pairs).
     """
-    each_way = sizes.rarest_count / np.where(mutual >= 0.5, 2.0, 1.0)
+    each_way = times / np.where(mutual >= 0.5, 2.0, 1.0)
     usual = float(np.median(each_way[gradients])) if gradients.any() else np.inf
     return np.asarray(each_way <= 1.5 * usual)

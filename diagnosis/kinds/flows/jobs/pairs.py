@@ -126,7 +126,7 @@ def classify_pairs(job: JobFlows, capture: Capture) -> Pairs:
         return _gradient_time_share(flows, pair, gradients, sizes.main)
 
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
-    types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
+    types = _types(a, b, sizes, timing, records, count=count, has_bytes=telling, accompanies=accompanies)
     forth, moved = np.zeros((2, len(a)))
     for own_forth, own_moved in flows.each(_volumes, len(a), beside=[pair]):
         forth += own_forth
@@ -322,6 +322,7 @@ def _types(
     b: Ints,
     sizes: Sizes,
     timing: tuple[Floats, Floats, Floats],
+    records: Ints,
     *,
     count: int,
     has_bytes: bool,
@@ -356,10 +357,12 @@ def _types(
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
     # A size that is exchanged no more often than a bucket is a gradient too: the experts' own, before or after the
     # others'.
-    is_rare = rarely_sent(sizes, mutual, bucketed if others else exchange)
+    is_rare = rarely_sent(sizes.rarest_count, mutual, bucketed if others else exchange)
     # A pipeline hands over several times for each exchange of gradients.
     once = is_rare & lonely
     exchange |= once & (mutual >= 0.75 * mutual.max(initial=0.0)) & (not is_rare.all()) & (exchange.any() or others)
+    if not has_bytes:
+        exchange &= rarely_sent(records, mutual, ring)
     chord = ring & ~fanned & find_chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 import polars as pl
 
-from diagnosis import faults
+from diagnosis import faults, operations
 from diagnosis.kinds.flows.read.flow_records import RecordWriter, quality
 from diagnosis.kinds.flows.read.readers import READERS, UnusableFlows, sniff
 from diagnosis.model import Kind, Parsed, ParseHints
@@ -59,6 +59,9 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
             raise
         text = (str(error).splitlines() or [type(error).__name__])[0][:200]
         return Parsed(path, Kind.FLOW, skipped=f"The {name} file cannot be read ({text}). Export it again, or as CSV.")
+    if reading.operations:
+        facts_of = {"formats": [operations.FORMAT], "states": operations.stored(reading.operations)}
+        return Parsed(path, Kind.STATE, lines=reading.lines, facts=facts_of)
     facts: dict[str, Any] = {
         "format": reading.format,
         "time_zone": reading.time_zone,

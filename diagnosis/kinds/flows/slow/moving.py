@@ -1,12 +1,5 @@
-"""Unequal work that moves between workers: in each step another replica is the last, and no machine
-is slow.
-
-Batches of sequences differ in their work (long documents, images beside text), so the replica with
-the most of it begins the gradient exchange last, and the others wait for it. A slow machine is last
-in step after step; with unequal work each replica is last in some. The lost time of a step is the
-wait for its last replica beyond that for the mean of all: with equal shares each would need the
-mean. What a replica is always later by is not counted, because that stays. Source: *Understanding
-Stragglers in Large Model Training Using What-if Analysis* (arXiv 2505.05713). O(members · steps).
+"""Unequal work that moves between replicas (:mod:`diagnosis.uneven_work`), as flows show it: who
+began the gradient exchange last, or whose pipeline ended last. O(members · steps).
 """
 
 from __future__ import annotations
@@ -15,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.sparse.linalg import svds
 
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Floats
@@ -28,6 +20,7 @@ from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
 from diagnosis.plain import percent
+from diagnosis.uneven_work import lost_to_moving_work
 
 THRESHOLDS: Final = thresholds.of("moving")
 
@@ -67,16 +60,11 @@ def _uneven(moments: Floats | None, what: str, steps: Steps, layout: Layout, usu
     """
     if moments is None or len(moments) < 2:
         return None
-    waits = _moving_waits(moments)
-    lost = waits.max(axis=0)
-    share, number = float(lost.mean()) / usual, layout.dp or len(waits)
-    # Halfway from replicas that are late equally often to one that always is.
-    if (
-        share < THRESHOLDS.lost
-        or _strongest_share(waits, lost) > (1 + 1 / number) / 2
-        or _rank_correlation(lost, steps.normalised_s) < THRESHOLDS.correlation
-    ):
+    number = layout.dp or len(moments)
+    lost = lost_to_moving_work(moments, usual, THRESHOLDS.lost, number)
+    if lost is None or _rank_correlation(lost, steps.normalised_s) < THRESHOLDS.correlation:
         return None
+    share = float(lost.mean()) / usual
     reason = (
         f"In each step another of {number} replicas {what} last; the others waited, "
         f"{percent(share)} of a step on average. The work is split unevenly between them, for example sequences of "
@@ -106,31 +94,6 @@ def _begins(transfers: Transfers, steps: Steps) -> Floats | None:
         return None
     members = np.unique(late["src"].to_numpy())
     return np.asarray(lateness_by_step(late, members, "added", len(steps)))
-
-
-def _moving_waits(moments: Floats) -> Floats:
-    """Seconds by which each was later than the mean one, less what it usually is later: [members,
-    steps].
-    """
-    is_known = ~np.isnan(moments)
-    mean = np.nansum(moments, axis=0) / np.maximum(is_known.sum(axis=0), 1)
-    waits = np.nan_to_num(moments - mean)
-    moving = waits - np.median(waits, axis=1, keepdims=True)
-    return np.asarray(np.maximum(moving - moving.mean(axis=0), 0.0))
-
-
-def _strongest_share(waits: Floats, lost: Floats) -> float:
-    """The share of the lost time in the strongest pattern of late replicas (those that are late
-    together), by the first singular value. Each step counts with the time that it ``lost``, not
-    with its square: by chance, a few long steps belong to one replica. Only that value is computed:
-    all of them need members² · steps.
-    """
-    size = np.linalg.norm(waits, axis=0)
-    if lost.sum() <= 0:
-        return 1.0
-    parts = waits * (np.sqrt(lost) / np.maximum(size, np.finfo(float).tiny))
-    first = svds(parts, k=1, v0=np.ones(min(parts.shape)), return_singular_vectors=False)[0]
-    return float(first**2 / lost.sum())
 
 
 def _rank_correlation(one: Floats, other: Floats) -> float:

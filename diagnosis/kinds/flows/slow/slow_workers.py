@@ -10,7 +10,7 @@ sequences, slow clocks) is in neither. O(stages · replicas · steps).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,12 +99,24 @@ def _of_workers(own: Floats, against_peers: Floats, job: _Job) -> Iterator[SlowR
     replica = [int(chain) for chain in job.times.chain]
     for stretch in _stretches(own, replica, job.steps, len(set(replica))):
         span = slice(stretch.first, stretch.last + 1)
+        heights = {row: _middle(against_peers[row, span]) for row in stretch.rows}
         least = THRESHOLDS.peers_part * stretch.height
-        rows = [row for row in stretch.rows if _middle(against_peers[row, span]) > least]
+        rows = _without_waiting([row for row in stretch.rows if heights[row] > least], heights, job)
         if rows:
             members = [int(member) for member in job.times.nodes[rows]]
             others = "the same stage of the other replicas"
             yield from _reported(stretch, job.times.chain[rows], members, others, job)
+
+
+def _without_waiting(rows: list[int], heights: Mapping[int, float], job: _Job) -> list[int]:
+    """Of slow workers, those that wait for no slower one of their replica: where a transfer begins
+    when both ends are ready, who sends to a slow worker seems to compute longer, too.
+    """
+    worst: dict[int, float] = {}
+    for row in rows:
+        chain = int(job.times.chain[row])
+        worst[chain] = max(worst.get(chain, 0.0), heights[row])
+    return [row for row in rows if heights[row] >= THRESHOLDS.alike * worst[int(job.times.chain[row])]]
 
 
 def _of_replicas(against_peers: Floats, found: Sequence[SlowReport], job: _Job) -> Iterator[SlowReport]:

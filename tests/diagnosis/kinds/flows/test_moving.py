@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diagnosis.kinds.flows.capture.capture import Floats
-from diagnosis.kinds.flows.slow.moving import _strongest_share
+from diagnosis.uneven_work import _strongest_share
 
 
 def one(waits: Floats) -> float:

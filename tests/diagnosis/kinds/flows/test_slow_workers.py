@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from diagnosis.kinds.flows.capture.capture import Floats
-from diagnosis.kinds.flows.slow.moving import _moving_waits, that_stay
+from diagnosis.kinds.flows.slow.moving import that_stay
 from diagnosis.kinds.flows.slow.slow_workers import _median, _median_of_others, shared_share, slow_workers
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.uneven_work import _moving_waits
 from tests.diagnosis.kinds.flows.helpers import analysed, job_of
 from tests.diagnosis.kinds.flows.simulate import Job, Slow, simulate
 
@@ -23,9 +24,12 @@ REPLICAS, STAGES, STEPS = 6, 4, 30
 SLOW_REPLICA, SLOW_STAGE = 2, 1
 
 
-def find(work: Floats, slow: Floats) -> list[SlowReport]:
-    """The findings in a job of 1 s passes; ``work[replica, step]`` of whole replicas, ``slow[step]`` of one worker."""
+def find(work: Floats, slow: Floats, waiting: float = 0.0) -> list[SlowReport]:
+    """The findings in a job of 1 s passes; ``work[replica, step]`` of whole replicas, ``slow[step]`` of one worker;
+    ``waiting``: the share of its slowness, as a power, that the next stage shows.
+    """
     times, steps, capture = job(work, slow)
+    times.seconds[SLOW_REPLICA * STAGES + SLOW_STAGE + 1] *= slow**waiting
     layout = SimpleNamespace(dp_groups=[], pp_groups=[])
     return slow_workers(times, steps, cast("Any", layout), cast("Any", capture), float(np.median(steps.seconds)))
 
@@ -64,6 +68,17 @@ def test_a_worker_that_stays_slow_is_named_alone_and_how_slow_it_is(spread: floa
     assert stated is not None
     assert float(stated[1]) == pytest.approx(factor, rel=0.04)
     assert "in every step" in found.reason
+
+
+@pytest.mark.parametrize("factor", [1.3, 2.6])
+def test_who_waits_for_a_slow_worker_of_its_replica_is_not_named(factor: float) -> None:
+    found = find(EVEN, SOUND * factor, waiting=0.6)
+    assert [slow.culprits for slow in found] == [[SLOW_REPLICA * STAGES + SLOW_STAGE]]
+
+
+def test_two_workers_of_a_replica_that_are_as_slow_are_both_named() -> None:
+    (found,) = find(EVEN, SOUND * 1.5, waiting=0.9)
+    assert found.culprits == [SLOW_REPLICA * STAGES + stage for stage in (SLOW_STAGE, SLOW_STAGE + 1)]
 
 
 def test_a_worker_that_becomes_slow_is_named_for_the_steps_since_then() -> None:

@@ -11,6 +11,7 @@ from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.port_rates import Bandwidth
 from diagnosis.kinds.flows.read.refused_traffic import Refusals
 from diagnosis.model import ParseHints
+from diagnosis.operations import Sum
 
 LIMITS: Final = thresholds.limits("base")
 BLOCK_BYTES = 16 << 20
@@ -40,6 +41,8 @@ class Reading:
     cut_rows: int = 0
     notes: list[str] = field(default_factory=list)
     bandwidth: Bandwidth | None = None
+    #: of a table that holds no flows, but what each worker did
+    operations: tuple[Sum, ...] = ()
     refusals: Refusals = field(default_factory=Refusals)
 
 

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from diagnosis import thresholds
+from diagnosis import operations, thresholds
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers import counters, parquet_sizes
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows
@@ -19,6 +19,8 @@ from diagnosis.model import ParseHints
 LIMITS: Final = thresholds.limits("parquet")
 #: rows that are read at a time: a row of equal values takes no space in the file, and some hundred bytes here
 SLICE_ROWS = 250_000
+#: Sums of one operation of one worker in one step that are read.
+MAX_OPERATIONS: Final = 500_000
 _MANY_ROWS: Final = (
     "The file states {stated:,} rows in {size:,} bytes, so most of them are equal: only the first {total:,} were read."
 )
@@ -46,6 +48,10 @@ def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrit
             reading.notes.append(_MANY_ROWS.format(stated=stated, size=size, total=total))
         if reading.bandwidth is not None:
             return reading
+        operation_columns = operations.find_columns(names)
+        if operation_columns is not None and not Columns.are_enough(names):
+            reading.operations = _sums(scan.head(total), operation_columns)
+            return reading
         columns = Columns.of(names)
         for offset in range(0, total, SLICE_ROWS):
             table = scan.slice(offset, SLICE_ROWS).collect()
@@ -62,6 +68,20 @@ def _reading(scan: pl.LazyFrame, names: list[str], rows: int) -> Reading:
     reading.bandwidth = counters.bandwidth(scan, ports)
     reading.notes.append("Switch port counters: they show bandwidth over time, not which machines exchange data.")
     return reading
+
+
+def _sums(scan: pl.LazyFrame, columns: operations.Columns) -> tuple[operations.Sum, ...]:
+    """What each worker did in each step. Polars adds the rows, so that few are left to read."""
+    stage = pl.col(columns.stage) if columns.stage else pl.lit("")
+    table = scan.select(
+        worker=pl.format("rank {}", pl.col(columns.rank)),
+        stage=stage.cast(pl.String),
+        step=pl.col(columns.step).cast(pl.Int64, strict=False),
+        name=pl.col(columns.name).cast(pl.String),
+        seconds=pl.col(columns.duration).cast(pl.Float64, strict=False) / columns.per_second,
+    ).drop_nulls()
+    rows = table.group_by("worker", "stage", "step", "name").agg(pl.col("seconds").sum()).head(MAX_OPERATIONS)
+    return tuple(operations.sums(operations.Operation(*row) for row in rows.collect().sort(pl.all()).iter_rows()))
 
 
 def _first_line(error: BaseException) -> str:
