@@ -24,6 +24,8 @@ from ingest import processes
 from lab.measure.site import ROOT, Site, running
 
 _PATIENCE_S = 1800.0
+#: of requests a minute: four senders alone meet the usual limit of one token
+_NO_LIMIT = "1000000000"
 #: what the site answers while its database is busy, and when a client sends again
 _BUSY, _AGAIN_S = 503, 1.0
 _LINES = "".join(
@@ -83,7 +85,7 @@ def main() -> int:
     options.add_argument("--at-once", action="store_true", help="job, log and diagnosis in one request")
     options.add_argument("--against", type=Path, default=ROOT, help="the checkout whose site is measured")
     chosen = options.parse_args()
-    with running(chosen.against) as site:
+    with running(chosen.against, FAULTLINE_API_PER_MINUTE=_NO_LIMIT) as site:
         before = _cpu_by_part(site)
         began = time.monotonic()
         senders = [
