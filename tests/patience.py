@@ -59,8 +59,11 @@ def no_hang() -> Iterator[None]:
         signal.signal(signal.SIGPROF, former)
 
 
-def steps_of(work: Callable[[], object]) -> int:
-    """How many calls and turns of loops of Python the work takes, in all threads: the same on every machine."""
+@contextlib.contextmanager
+def counting_steps() -> Iterator[Callable[[], int]]:
+    """Counts calls and turns of loops of Python in all threads, the same on every machine; yields
+    what tells how many there were so far.
+    """
     tool, events = sys.monitoring, sys.monitoring.events
     count = 0
 
@@ -74,10 +77,16 @@ def steps_of(work: Callable[[], object]) -> int:
         for event in counted:
             tool.register_callback(tool.PROFILER_ID, event, step)
         tool.set_events(tool.PROFILER_ID, events.PY_START | events.CALL | events.JUMP)
-        work()
+        yield lambda: count
     finally:
         tool.set_events(tool.PROFILER_ID, events.NO_EVENTS)
         for event in counted:
             tool.register_callback(tool.PROFILER_ID, event, None)
         tool.free_tool_id(tool.PROFILER_ID)
-    return count
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """How many steps (:func:`counting_steps`) the work takes."""
+    with counting_steps() as so_far:
+        work()
+        return so_far()

@@ -151,7 +151,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
 
 
 def decide(facts: Facts) -> Case:
-    """The root events and the outcome."""
+    """The root events and the outcome. O(events × rules + occurrences)."""
     survived, undated = _survived(facts)
     resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived)
     known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}

@@ -43,6 +43,7 @@ class Rise(NamedTuple):
 def risen_loss(facts: Facts) -> tuple[Result, ...]:
     """That the loss rose by much and stayed, and from where on; empty if it did not. Reads at most
     ``LIMITS.lines`` lines of the writer with most progress.
+    O(messages + lines read).
     """
     points, losses = _stated_losses(facts)
     found = find_rise(losses)

@@ -41,6 +41,7 @@ class Rule:
 def choose(facts: FailureFacts, weights: pl.Series) -> Roots:
     """The root events: of those that weigh enough after corrections the likeliest, else those of
     the first fallback that finds a leader.
+    O(events × ways).
     """
     corrected = weights
     for rule in _active(CORRECTIONS, facts):

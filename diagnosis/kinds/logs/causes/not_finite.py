@@ -30,7 +30,9 @@ def lasting_events(facts: Facts) -> frozenset[int]:
 
 
 def lost_numbers(facts: Facts) -> tuple[Result, ...]:
-    """That the loss was not a number to the end, and from where on; empty if it was one."""
+    """That the loss was not a number to the end, and from where on; empty if it was one.
+    O(messages + lines read).
+    """
     occurrences = _last_occurrences(facts)
     first = occurrences.sort("first_line", "file").head(1)
     if first.is_empty():

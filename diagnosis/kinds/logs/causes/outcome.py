@@ -79,7 +79,7 @@ _END_MEANINGS: Final = RememberedAnswers(_end_meanings)
 
 
 def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending:
-    """The outcome: the first row that holds."""
+    """The outcome: the first row that holds. O(events + messages)."""
     catalogue, ends = facts.catalogue, end_messages(facts.table.messages)
     lead = _open_lead(facts, chosen)
     bad = facts.events.filter(catalogues.failure_events(facts.events), ~facts.is_survived)

@@ -57,6 +57,7 @@ class Moment:
 def find_moment(case: Case, mechanism: str = "", category: str = "") -> Moment:
     """The moment of failure. ``mechanism``: the category that follows from structure alone, if any; ``category``: that
     of the root events.
+    O(events + occurrences).
     """
     end = _find_end(case)
     files = case.table.files

@@ -47,6 +47,7 @@ type _Key = tuple[str, int, str, str]
 def measured(case: Case) -> tuple[Measure, ...]:
     """What the ranks, or else the nodes, of a case state of their steps. Reads up to
     ``LIMITS.messages`` × ``LIMITS.lines`` lines.
+    O(messages + occurrences + lines read).
     """
     ranks = case.catalogue.occurrences["rank"].drop_nulls().n_unique()
     who, total = ("rank", ranks) if ranks > case.total else ("node", case.total)

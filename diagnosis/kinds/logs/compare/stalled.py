@@ -30,6 +30,7 @@ _CHECK: Final = Check("stalled", _TITLE, "", "", 0.0, "node", (), (), ())
 def ranks_missing(case: Case) -> tuple[Result, ...]:
     """The few ranks that messages name as missing, one result for each; of many none is the one.
     Reads at most ``LIMITS.lines`` lines.
+    O(messages + lines read).
     """
     messages, is_header = case.table.messages, case.table.says(_HEADER)
     if messages.filter(is_header).is_empty():

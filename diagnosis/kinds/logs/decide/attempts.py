@@ -116,6 +116,7 @@ def _jobs_by_directory(logs: Sequence[Parsed], described: Mapping[str, str]) -> 
 def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None:
     """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log
     lines.
+    O(messages × rules + occurrences) a launch, and lines that are read back, which are bounded.
     """
     logs = events.log_artifacts(parsed)
     launch_of = launch_numbers([part.path for part in logs])

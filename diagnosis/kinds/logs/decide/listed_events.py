@@ -54,7 +54,9 @@ _ORDER: Final[dict[str, int]] = {Role.ROOT: 0, Role.CONFIRMATION: 1, Role.CASCAD
 
 
 def list_events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: set[str]) -> list[LogEvent]:
-    """The events to list: by role, the weightiest first; of one role by time."""
+    """The events to list: by role, the weightiest first; of one role by time.
+    O(events + occurrences), and a search of the occurrences for each of the few that are listed.
+    """
     rank = {event: place for place, event in enumerate(roots)}
 
     def place(row: EventRow) -> tuple[int, int]:

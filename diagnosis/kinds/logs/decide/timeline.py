@@ -31,6 +31,7 @@ def build_timeline(
 ) -> Timeline:
     """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock.
     Ranked nodes get a lane first.
+    O(occurrences).
     """
     spans = temporal.stage_spans(case)
     times = case.catalogue.occurrences.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)

@@ -38,7 +38,7 @@ REPLACED_BY_MISMATCH: Final = ("unknown", "framework.collective", "framework.col
 
 
 def conclude(case: Case) -> LogDiagnosis:
-    """The whole diagnosis of this attempt from its logs."""
+    """The whole diagnosis of this attempt from its logs. O(events + occurrences) a step."""
     first = _classify(case, list(case.roots.members))
     # the echoes of an unknown cause must not decide the place
     is_known = not case.has_lead or bool(case.lead.signature)

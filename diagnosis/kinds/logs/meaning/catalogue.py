@@ -136,7 +136,9 @@ class Catalogue:
 
 
 def nameless(table: LogTable) -> pl.DataFrame:
-    """The messages (``masked``, ``text``, ``example``) without names of the job's machines."""
+    """The messages (``masked``, ``text``, ``example``) without names of the job's machines.
+    O(characters of messages).
+    """
     nodes, told = table.sources["node"].drop_nulls().unique().to_list(), table.messages
     hidden, anonymous = hosts.hide_hosts(told["text"], nodes), hosts.anonymise_hosts(told["example"], nodes)
     return told.select("masked", text=hidden, example=anonymous)
@@ -269,6 +271,7 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
     events, and those that training survived, explain nothing. ``own_role`` keeps the role of the rule itself. An
     explicit stop explains only what follows it, never an earlier cause or death; and later events are not the reason
     for the stop. Who waited for others explains nothing if an error was raised before.
+    O(events × rules).
     """
     events = catalogue.events
     if "own_role" not in events.columns:

@@ -311,6 +311,7 @@ def apply_roster(
     node_of_pod: Mapping[str, str] | None = None,
 ) -> tuple[LogTable, Roster]:
     """The table with writers on the machines that the log itself states, and the roster.
+    O(messages + occurrences + lines of the roster).
 
     Args:
         known: nodes of an inventory, which outrank the log.

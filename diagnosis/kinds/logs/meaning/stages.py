@@ -27,6 +27,7 @@ _BAD: Final = r"\b(fail(ed|ure)?|error|exception|cannot|unable|warn(ing)?|not ca
 def stage_marks(messages: pl.DataFrame) -> pl.DataFrame:
     """The messages that are stage markers: ``masked``, ``stage``, ``is_end``. One vectorised search
     a pattern over unique messages that are not known from before.
+    O(characters of those × patterns).
     """
     folded = messages.select("masked", text=pl.col("text").str.head(400).str.to_lowercase())
     rows = words.load("stages")

@@ -44,6 +44,7 @@ def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Seq
     """Whether training came to its planned end in one of the files, by what a line of its last
     counter states, by the ``planned`` numbers of steps of its command line, or by a message of an
     end that is printed after it only.
+    O(messages + points), and the last lines of some writers are read.
     """
     if progress.last in planned or _is_closed(progress, table):
         return True

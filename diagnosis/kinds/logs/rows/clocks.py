@@ -74,6 +74,7 @@ class Clocks:
 def estimate(table: LogTable) -> Clocks:
     """The clocks of all files: zones mixed within a file first, then files in other zones, then
     nodes with a wrong clock.
+    O(occurrences).
     """
     mixed = _mixed_zones(table)
     occurrences = Clocks(pl.DataFrame(schema={"file": pl.UInt32, "shift": pl.Int64}), mixed).correct(

@@ -66,7 +66,9 @@ def find_clues(case: Case) -> Iterator[Clue]:
 
 
 def states(case: Case) -> list[State]:
-    """The states of each rank and process group from the watchdog lines of a case."""
+    """The states of each rank and process group from the watchdog lines of a case.
+    O(messages + lines read), which are bounded.
+    """
     masked = case.table.messages.filter(case.table.says(WATCHDOG))["masked"].to_list()
     if not masked:
         return []
