@@ -190,6 +190,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     over = launches.errors_of_other_programs(catalogue) | launches.errors_before_ranks(catalogue)
     over |= launches.errors_of_earlier_files(catalogue, facts.progress, facts.clocks)
     over |= temporal.withdrawn_complaints(facts)
+    over |= temporal.lines_of_progress(facts)
     over |= temporal.exceptions_below(catalogue, temporal.IGNORED)
     survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
     survived |= over

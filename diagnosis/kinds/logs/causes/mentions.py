@@ -24,7 +24,8 @@ def mentioned_nodes(facts: FailureFacts, weights: pl.Series) -> dict[int, tuple[
     O(events + characters of lines read), of which each event has few.
     """
     weighed = facts.events.with_columns(weight=weights)
-    homeless = weighed.filter((pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("n_nodes") == 0))
+    is_homeless = (pl.col("n_nodes") == 0) | facts.catalogue.says(roots.ENDED_ELSEWHERE)
+    homeless = weighed.filter((pl.col("weight") >= roots.THRESHOLDS.least) & is_homeless)
     read = homeless.filter(~facts.catalogue.has("decision")).sort("weight", descending=True, maintain_order=True)
     out = {}
     shapes = {_shape(n) for n in facts.catalogue.nodes} - {""}

@@ -26,6 +26,8 @@ THRESHOLDS: Final = thresholds.of("roots")
 
 #: A step daemon of the scheduler that reports the end of a job; its machine need not be the reason.
 ENDED_ON: Final = words.regex("phrases", "ended_on")
+#: A launcher that says where another process ended: the machine that it names counts.
+ENDED_ELSEWHERE: Final = words.pattern("phrases", "ended_elsewhere")
 #: A rank that a line names.
 RANK: Final = words.regex("phrases", "rank")
 CANCELLED: Final = "platform.scheduler.cancelled"
@@ -232,9 +234,10 @@ def _nodes_of_events(
     catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]
 ) -> dict[int, set[str]]:
     """The nodes of each event: those that wrote it, else those that it names. The machine of a
-    scheduler's daemon that reports the end of a job does not count.
+    daemon or a launcher that reports the end of a job or of another process does not count.
     """
-    elsewhere = catalogue.events.filter(catalogue.says(ENDED_ON.pattern))["event"]
+    is_report = catalogue.says(ENDED_ON.pattern) | catalogue.says(ENDED_ELSEWHERE)
+    elsewhere = catalogue.events.filter(is_report)["event"]
     rows = (
         catalogue.occurrences.filter(pl.col("event").is_in(events) & ~pl.col("event").is_in(elsewhere.implode()))
         .drop_nulls("node")

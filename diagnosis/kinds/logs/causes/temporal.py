@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
+from diagnosis.kinds.logs.causes import not_finite
 from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.meaning import stages, words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue
@@ -232,6 +233,17 @@ def withdrawn_complaints(facts: Facts) -> set[int]:
             is_over = writers_went_on(catalogue, back) & events["signature"].is_in(rule.ends)
             found |= set(events.filter(is_over)["event"].to_list())
     return found
+
+
+def lines_of_progress(facts: Facts) -> set[int]:
+    """Events whose messages count the iterations: what stands in each of them measures the job, and
+    ends none ("stall 0.02 s"). A loss that is not a number is told by :mod:`not_finite`.
+    """
+    counting = facts.progress.points["masked"].unique().implode()
+    masked = facts.catalogue.of.filter(pl.col("masked").is_in(counting))
+    is_of_numbers = (pl.col("category") == not_finite.CATEGORY).fill_null(False)
+    events = facts.catalogue.events.filter(~is_of_numbers)
+    return set(events.join(masked, on="event", how="semi")["event"].to_list())
 
 
 def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:

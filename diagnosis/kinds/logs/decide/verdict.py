@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import classify, quotes, stats, taxonomy, thresholds
-from diagnosis.kinds.logs.causes import fallbacks, phase
+from diagnosis.kinds.logs.causes import fallbacks, phase, temporal
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.compare import iterations, mixed
@@ -102,7 +102,8 @@ def _healthy(case: Case) -> LogDiagnosis:
     if case.ending.outcome == "unknown":
         sure = min(sure, THRESHOLDS.no_end)
     survived = case.events.filter(pl.col("role") == Role.ROOT, ~pl.col("is_ordinary"))
-    roles = dict.fromkeys(survived["event"].to_list(), Role.CONFIRMATION.value)
+    told = set(survived["event"]) - temporal.lines_of_progress(case)
+    roles = dict.fromkeys(sorted(told), Role.CONFIRMATION.value)
     return LogDiagnosis(
         is_failure=False,
         outcome=case.ending.outcome,

@@ -1,7 +1,8 @@
 """Lines of pairs, as loggers write logfmt: ``time=… level=error msg="Traceback …\\n  File …\\n"``.
 
-A line whose values have one line each is read as it stands. A value of several lines, such as a
-traceback, is written in quotes with escaped ends of lines: its record is read like one of JSON.
+A line whose values have one line each is read as it stands, behind the machine and the rank that it
+states. A value of several lines, such as a traceback, is written in quotes with escaped ends of
+lines: its record is read like one of JSON.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ def is_logfmt(lines: Sequence[str]) -> bool:
 
 
 def record_of(line: str) -> StructuredRecord | None:
-    """The record of a line with a value of several lines; None for any other. O(characters)."""
-    if _ESCAPED_END not in line:
-        return None
+    """The record of a line with a value of several lines, or with a place; None for any other.
+    O(characters).
+    """
     fields = _fields(line)
-    several = [value for value in fields.values() if isinstance(value, str) and "\n" in value]
     record = structured.record_of(fields)
-    if not several or not record.has_text:
+    if not record.has_text:
+        return None
+    if _ESCAPED_END not in line:
+        return record._replace(lines=[line]) if record.node or record.rank else None
+    several = [value for value in fields.values() if isinstance(value, str) and "\n" in value]
+    if not several:
         return None
     told = list(record.lines)
     for value in several:

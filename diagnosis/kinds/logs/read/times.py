@@ -82,6 +82,12 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
         r"([0-9]{2,4}/[0-9]{2}/[0-9]{2,4}[ ,T]+[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?: [AP]M)?)",
     ),
     TimeStyle(
+        "dotted",
+        r"(?:^|[\[(|])0\.0\.0[ ,]+0:0:0",
+        r"(?:^|[\[(|])([0-9]{2}\.[0-9]{2}\.20[0-9]{2}[ ,]+[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)",
+        "%d.%m.%Y %H:%M:%S",
+    ),
+    TimeStyle(
         "named_month",
         rf"{MONTH}[/ -]+0[/, -]+0[ :,]+0:0:0|\b0[/-]{MONTH}[/-]0[ :,]+0:0:0|^\W?0 {MONTH} +0[ ,]+0:0:0",
         rf"((?:[0-9]{{1,4}}[/ -])?{MONTH}[/ -]+(?:[0-9]{{1,2}}[/, -]+)?[0-9]{{1,4}}[ :,]+"
@@ -212,6 +218,8 @@ def _fixed_form(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
     parts = found.str.replace_all(r" +", " ").str.replace(r"[.,][0-9]+", "").str.replace(r" [A-Z]{2,5} ", " ")
     if style.name == "month_day":
         parts = parts.str.replace("[/-]", "")
+    if style.name == "dotted":
+        return found.str.slice(0, 10) + " " + found.str.extract(r"([0-9:]{8})", 1), style.format
     if style.name == "ctime":
         return parts, style.format
     if style.name == OF_DAY:

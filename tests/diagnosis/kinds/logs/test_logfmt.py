@@ -31,9 +31,14 @@ def test_a_text_of_several_lines_is_the_same_in_pairs_and_in_json(text: str) -> 
 
 
 def test_a_line_whose_values_have_one_line_each_stays_as_it_is() -> None:
-    lines = [line_of("step 10 loss 2.3"), line_of("it's done"), 'time=10:00:02 msg="cut in the mid']
+    lines = ['time=10:00:02 level=info msg="step 10 loss 2.3"', 'time=10:00:02 msg="cut in the mid']
     assert wrapped.is_wrapped("\n".join(lines) + "\n")
     assert wrapped.unwrap_all(lines) == lines
+
+
+def test_a_line_that_states_its_machine_and_rank_stands_behind_them() -> None:
+    [line] = wrapped.unwrap_all([line_of("step 10 loss 2.3")])
+    assert line == f"2026-03-02T10:00:02Z [pod/gpu-7] [rank3]: [ERROR] {line_of('step 10 loss 2.3')}"
 
 
 def test_the_traceback_of_another_field_follows_the_text() -> None:

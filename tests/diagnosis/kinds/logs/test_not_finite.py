@@ -45,3 +45,10 @@ def test_a_loss_that_comes_back_is_no_fault(tmp_path: Path, form: str) -> None:
 
 def test_the_last_line_alone_is_no_lost_training(tmp_path: Path) -> None:
     assert report_of(tmp_path, FORMS[0], [40]).conclusion.condition == "healthy"
+
+
+def test_a_number_of_any_name_that_is_none_any_more_is_told_and_one_that_never_was_is_not(tmp_path: Path) -> None:
+    found = report_of(tmp_path, "it={n}|L={loss}|t=0.5{n}", range(21, 41), end="bye").conclusion
+    assert found.sentence.startswith("A measured value was not finite (NaN or infinite) from iteration 21 on")
+    best = report_of(tmp_path, "it={n}|best=inf|L={loss}|t=0.5{n}", (), end="bye").conclusion
+    assert best.condition != "degraded"

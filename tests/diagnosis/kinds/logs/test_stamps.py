@@ -84,3 +84,11 @@ def test_a_date_may_be_one_number(text: str, time: str | None) -> None:
     block = lines.read(lines.Block(text.encode() + b"\n", 0, "utf-8"))
     found = times.read_times(block, np.arange(1), _STYLES["compact"], "UTC")[0]
     assert found == (stamps.NO_TIME if time is None else np.datetime64(time, "ns").astype(np.int64))
+
+
+def test_a_date_with_dots_begins_with_its_day_and_a_release_is_none() -> None:
+    texts = ["21.11.2026 03:57:25 | 149 | 2.6", "[03.04.2026 03:57:25,250] step", "12.13.2026 03:57:25 x"]
+    block = lines.read(lines.Block("\n".join([*texts, ""]).encode(), 0, "utf-8"))
+    found = times.read_times(block, np.arange(3), _STYLES["dotted"], "UTC")
+    stated = [np.datetime64(time, "ns").astype(np.int64) for time in ("2026-11-21T03:57:25", "2026-04-03T03:57:25.25")]
+    assert found.tolist() == [*stated, stamps.NO_TIME]

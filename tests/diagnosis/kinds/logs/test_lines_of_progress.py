@@ -1,0 +1,27 @@
+"""What stands in each line of progress measures the job, and ends none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from diagnosis.kinds.logs.causes import temporal
+from tests.diagnosis.cases import case_of_files, case_of_lines
+
+
+def test_a_stall_that_each_line_of_progress_states_is_no_cause(tmp_path: Path) -> None:
+    lines = [f"08:{n // 60:02}:{n % 60:02} a1/0> minibatch {n} loss 2.{n} (0.70s, stall 0.05s)" for n in range(1, 80)]
+    case = case_of_lines(tmp_path, *lines)
+    assert temporal.lines_of_progress(case)
+    assert not case.roots.members
+    stuck = case_of_lines(tmp_path, *lines, "08:30:00 a1/0> error: batch 80 is stuck: no data for 1800 s")
+    assert stuck.roots.members
+
+
+def test_the_machine_that_a_launcher_names_is_where_a_process_was_killed(tmp_path: Path) -> None:
+    told = "mpirun noticed that process rank 7 with PID 4107 on node gpu-3 exited on signal 9 (Killed)."
+    files = {
+        f"gpu-{node}.log": [f"2026-03-02 08:00:{step:02} INFO step={step} loss=2.1" for step in range(1, 40)]
+        for node in range(4)
+    }
+    files["gpu-0.log"] += [told]
+    assert case_of_files(tmp_path, files).roots.nodes == ("gpu-3",)
