@@ -13,7 +13,7 @@ from diagnosis.kinds.logs.meaning import signatures, words
 from diagnosis.kinds.logs.read.described import Log
 from diagnosis.kinds.logs.read.prepared import Prepared
 from diagnosis.kinds.logs.read.sources import settle_labels
-from diagnosis.live.count_lines import CountLine, CountLines
+from diagnosis.live.count_lines import CountLine, CountLines, NumberLines
 from diagnosis.live.meanings import MAX_LINE_CHARS, Meaning, examples
 from diagnosis.live.observation import DiskUse, ErrorRow, LineTallies, Observation
 from diagnosis.live.stage_lines import StageLine, announced_stages, last_stage
@@ -46,6 +46,7 @@ class BlockLines:
     def __init__(self, prepared: Prepared, known: Sequence[Meaning]) -> None:
         self._prepared, self._known = prepared, known
         self._counters = self._places([one.is_counter for one in known])
+        self._numbers = self._places([one.has_numbers for one in known])
         self._stages = self._places([bool(one.stage) for one in known])
         self._errors = self._places([bool(one.signature) for one in known])
         self._disks = self._places([one.is_disk for one in known])
@@ -64,11 +65,15 @@ class BlockLines:
         counts = CountLines(announced)
         for line in self._count_lines(log, _within(self._counters, low, high)):
             counts.add(line)
+        numbers = NumberLines(announced)
+        for line in self._count_lines(log, _within(self._numbers, low, high)):
+            numbers.add(line)
         stage, stage_at = last_stage(stage_lines, counts.last_row)
         after = announced_stages([line for line in stage_lines if line.row > counts.last_row])
         return Observation(
             lines=high - low,
             counters=counts.counters(),
+            numbers=numbers.numbers(),
             losses=tuple(counts.losses),
             stage=stage,
             stage_at=stage_at,

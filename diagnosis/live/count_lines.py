@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.pace import counter_words, counters, planned_end
-from diagnosis.live.observation import CountRow, LossRow, StageMark
+from diagnosis.kinds.logs.pace import counter_words, counters, planned_end, progress
+from diagnosis.live.found_counters import FOUND
+from diagnosis.live.observation import MAX_NUMBERS, CountRow, LossRow, NumberRow, StageMark
 from diagnosis.live.stage_lines import AnnouncedStage
 
 #: Stages that are kept between two counts.
@@ -78,6 +79,32 @@ class CountLines:
             last = msgspec.structs.replace(rows[-1], is_last=self._are_last[name])
             found[name] = (*rows[:-1], last)
         return found
+
+
+class NumberLines:
+    """The lines of one log without a known counter, of whose numbers one may count; they are added
+    in their order.
+    """
+
+    def __init__(self, announced: Iterable[AnnouncedStage]) -> None:
+        self._announced = deque(announced)
+        self._rows: dict[str, list[NumberRow]] = {}
+
+    def add(self, line: CountLine) -> None:
+        """Add a line; one without such numbers changes nothing."""
+        found = progress.may_count(line.text)
+        if found is None:
+            return
+        waiting: list[StageMark] = []
+        while self._announced and self._announced[0].row < line.row:
+            waiting.append(self._announced.popleft().mark)
+        numbers, measure = found
+        row = NumberRow(numbers[:MAX_NUMBERS], measure, line.at, tuple(waiting[:MAX_ANNOUNCED]))
+        self._rows.setdefault(f"{FOUND}{line.message:x}", []).append(row)
+
+    def numbers(self) -> dict[str, tuple[NumberRow, ...]]:
+        """The lines of each message."""
+        return {name: tuple(rows) for name, rows in self._rows.items()}
 
 
 def _counter_name(kind: str, text: str, message: int) -> str:

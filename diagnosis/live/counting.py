@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from diagnosis.kinds.logs.pace import progress
+from diagnosis.live.found_counters import FOUND
 from diagnosis.live.job_state import TRAINING, CounterState, JobState, StageEntry
 from diagnosis.live.observation import CountRow
 from diagnosis.live.range_effect import Pause, RangeEffect
@@ -64,12 +66,14 @@ def _learn_counter(
         return effect
     else:
         first = rows[0]
-        counter = CounterState(first.number, first.at, effect.now, first=first.number)
+        counter = CounterState(first.number, first.at, effect.now, effect.now, first.number)
         job.counters[key] = counter
         taken = _rows_in_time(counter, rows[1:])
     growth = _grow(job, counter, taken, effect.now)
     _choose_leader(job, key, growth)
-    has_advanced = effect.has_advanced or growth.advances > 0
+    # a monitor's number that grows beside the job's counter is no progress
+    is_progress = job.leader == key or not _is_found(key)
+    has_advanced = effect.has_advanced or (growth.advances > 0 and is_progress)
     if job.leader != key:
         return effect._replace(has_advanced=has_advanced)
     _lead(job, counter, growth)
@@ -135,12 +139,30 @@ def _note_pause(job: JobState, growth: _Growth, pause: Pause, distance: int) -> 
 
 
 def _choose_leader(job: JobState, key: str, growth: _Growth) -> None:
-    """Let a counter lead that grew and has most advances."""
+    """Let a counter lead that grew and has most advances. One without a known word must have
+    more, as it must cover more of a whole file, and follow the other: a monitor's number grows
+    beside it, also while the job hangs.
+    """
     if not growth.advances:
         return
-    leader = job.leading_counter
-    if leader is None or job.counters[key].advances > leader.advances + LEAD_ADVANCES:
+    leader, own = job.leading_counter, job.counters[key]
+    if leader is None:
         job.leader = key
+        return
+    is_ahead = _share(key) * own.advances > _share(job.leader) * leader.advances + LEAD_ADVANCES
+    is_beside = own.since <= leader.last_at and _share(key) < _share(job.leader)
+    if is_ahead and not is_beside:
+        job.leader = key
+
+
+def _share(key: str | None) -> float:
+    """The share of a counter's advances that counts."""
+    return progress.THRESHOLDS.covering if _is_found(key) else 1.0
+
+
+def _is_found(key: str | None) -> bool:
+    """Whether it is a counter without a known word."""
+    return key is not None and f"\t{FOUND}" in key
 
 
 def _lead(job: JobState, counter: CounterState, growth: _Growth) -> None:

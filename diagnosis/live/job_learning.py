@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from diagnosis.live.counting import learn_counts
+from diagnosis.live.found_counters import with_found
 from diagnosis.live.job_state import SHUTDOWN, TRAINING, JobState, StageEntry
 from diagnosis.live.observation import Observation, StageMark
 from diagnosis.live.range_effect import RangeEffect
@@ -33,6 +34,7 @@ def learn(job: JobState, source: str, observation: Observation, now: float) -> J
     if source in job.sources or len(job.sources) < MAX_SOURCES:
         job.sources[source] = now
     note_lines(job, observation.lines, now)
+    observation = with_found(job, source, observation)
     advances_before = job.advances
     effect = learn_counts(job, RangeEffect(source, observation, now))
     for watch in TABLE:  # they see the stage in which the range began

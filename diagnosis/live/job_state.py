@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from diagnosis.live.alarms import Alarm, AlarmRow
-from diagnosis.live.observation import Count, Stage, Stamp
+from diagnosis.live.observation import MAX_NUMBERS, Count, Measure, Stage, Stamp
 from diagnosis.live.site_time import Moment, Seconds
 
 TRAINING: Final = "training"
@@ -22,16 +22,41 @@ _SECOND_NS: Final = 1_000_000_000
 
 class CounterState(msgspec.Struct):
     """The counter of one message. ``last_stamp`` and ``last_at``: when its last count was printed,
-    in nanoseconds of its line, and read; ``late_ranges``: ranges in turn that had nothing but lines
-    that came late.
+    in nanoseconds of its line, and read; ``since``: when its first was read; ``late_ranges``:
+    ranges in turn that had nothing but lines that came late.
     """
 
     number: Count = msgspec.field(name="n")
     last_stamp: Stamp | None = msgspec.field(name="t")
     last_at: Moment = msgspec.field(name="at")
+    since: Moment = 0.0
     first: Count | None = None
     advances: Count = 0
     late_ranges: Count = msgspec.field(name="late", default=0)
+
+
+class NumberState(msgspec.Struct, array_like=True):
+    """What a number of a message did: its ``last`` value, by how much it ``usual``ly grows, how
+    often it has ``grown`` by that, by another amount (``uneven``), and with the clock.
+    """
+
+    last: Count
+    usual: Count = 0
+    grown: Count = 0
+    uneven: Count = 0
+    by_clock: Count = 0
+
+
+class CandidateState(msgspec.Struct):
+    """A message of which one number may count. ``measure``: a fraction of its first line;
+    ``is_measured``: another line had another one; ``place``: of the number that counts.
+    """
+
+    numbers: Annotated[list[NumberState], msgspec.Meta(max_length=MAX_NUMBERS)] = []
+    measure: Measure = ""
+    is_measured: bool = False
+    at: Stamp = 0
+    place: Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBERS)] = MAX_NUMBERS
 
 
 class StageEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -57,8 +82,10 @@ class JobState(msgspec.Struct, kw_only=True):
     """What is known of one attempt of a job while it runs.
 
     ``since``: when the site began to follow it; ``sources``: file -> when it last had lines;
-    ``counters``: file and message -> counter; ``leader``: key of the counter with most advances,
-    whose numbers are the job's iterations; ``interval``: iterations between two counts;
+    ``counters``: file and message -> counter;
+    ``candidates``: the same of messages without a known word -> what their numbers did;
+    ``leader``: key of the counter with most advances, whose numbers are the job's iterations;
+    ``interval``: iterations between two counts;
     ``is_last``: the last count is the last planned one; ``advanced_at``: the last progress of any
     counter; ``advances``: counts of the leader after its first; ``steps``: seconds of its last
     iterations; ``stage_stamp``: of the line that named the stage, in nanoseconds.
@@ -74,6 +101,7 @@ class JobState(msgspec.Struct, kw_only=True):
     since: Moment
     sources: dict[str, Moment] = {}
     counters: dict[str, CounterState] = {}
+    candidates: dict[str, CandidateState] = {}
     leader: str | None = None
     iteration: Count | None = None
     interval: Annotated[int, msgspec.Meta(ge=1, le=10**15)] = 1

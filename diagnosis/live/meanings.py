@@ -27,11 +27,12 @@ MAX_LINE_CHARS: Final = 2_000
 
 
 class Meaning(NamedTuple):
-    """``stage``: the stage that the message begins or ends; ``signature``: the decisive rule of a
-    cause; ``tells_end``: a process ended, well or badly.
+    """``has_numbers``: one of its numbers may count; ``stage``: the stage that the message begins or
+    ends; ``signature``: the decisive rule of a cause; ``tells_end``: a process ended, well or badly.
     """
 
     is_counter: bool = False
+    has_numbers: bool = False
     stage: str = ""
     is_end: bool = False
     signature: str = ""
@@ -102,8 +103,10 @@ def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
     for masked, example in messages.select("masked", "example").iter_rows():
         stage, is_end = marks.get(masked, ("", False))
         signature, category = causes.get(masked, ("", ""))
+        is_counter = progress.names_counter(example)
         found[masked] = Meaning(
-            is_counter=progress.names_counter(example),
+            is_counter=is_counter,
+            has_numbers=not is_counter and progress.may_count(example) is not None,
             stage=stage,
             is_end=is_end,
             signature=signature,

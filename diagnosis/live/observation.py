@@ -15,6 +15,10 @@ import msgspec
 type Stamp = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 #: A count that a line states.
 type Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+#: So many numbers of a line may count.
+MAX_NUMBERS = 12
+#: A fraction as a line states it.
+type Measure = Annotated[str, msgspec.Meta(max_length=40)]
 #: Number of lines.
 type Lines = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 #: A finite loss.
@@ -39,6 +43,17 @@ class CountRow(msgspec.Struct, frozen=True, array_like=True):
     at: Stamp | None = None
     announced: tuple[StageMark, ...] = ()
     is_last: bool = False
+
+
+class NumberRow(msgspec.Struct, frozen=True, array_like=True):
+    """A line without a known counter that holds whole numbers beside a measurement. ``numbers``:
+    each whole one, 0 if it cannot count; ``measure``: the first fraction.
+    """
+
+    numbers: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MAX_NUMBERS)]
+    measure: Measure
+    at: Stamp | None = None
+    announced: tuple[StageMark, ...] = ()
 
 
 class LossRow(msgspec.Struct, frozen=True, array_like=True):
@@ -75,7 +90,8 @@ class LineTallies(msgspec.Struct, frozen=True):
 class Observation(msgspec.Struct, frozen=True):
     """All that watches need of one range. Without lines it has the defaults.
 
-    ``counters``: message -> its counts in the order of the lines; ``stage``: at the end of the
+    ``counters``: message -> its counts in the order of the lines; ``numbers``: message -> its lines
+    of which a number may count; ``stage``: at the end of the
     range, None if no line names one; ``announced``: stages after the last count, each once in a
     row; ``ended``: the first line that tells that a process ended badly, '' without any;
     ``writers``: nodes.
@@ -83,6 +99,7 @@ class Observation(msgspec.Struct, frozen=True):
 
     lines: Lines = 0
     counters: dict[str, tuple[CountRow, ...]] = {}
+    numbers: dict[str, tuple[NumberRow, ...]] = {}
     losses: tuple[LossRow, ...] = ()
     stage: Stage | None = None
     stage_at: Stamp | None = None

@@ -55,7 +55,7 @@ def test_a_state_that_was_stored_is_the_same_state(watched: Any) -> None:
 def test_the_names_that_are_stored_stay_those_that_former_versions_read(watched: Any) -> None:
     state = stored(watched)
     assert {"stage_ns", "heard_at", "heard_away_s", "quiets", "away_before_s"} <= set(state)
-    assert set(next(iter(state["counters"].values()))) == {"n", "t", "at", "first", "advances", "late"}
+    assert set(next(iter(state["counters"].values()))) == {"n", "t", "at", "since", "first", "advances", "late"}
     assert set(state["watches"]["slow"]) >= {"usual", "of", "sums", "since", "began", "lasted", "top", "noise"}
     assert set(state["watches"]["burst"]) >= {"began", "count", "hits", "waits", "most", "windows", "visits"}
     assert set(state["alarms"][0]) >= {"kind", "text", "since", "category", "until", "said"}

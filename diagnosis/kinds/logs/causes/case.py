@@ -27,6 +27,7 @@ from diagnosis.kinds.logs.causes import (
     root_weights,
     roots,
     temporal,
+    tracebacks,
 )
 from diagnosis.kinds.logs.causes.failure_facts import Facts, FailureFacts, Given
 from diagnosis.kinds.logs.causes.lifecycles import Lifecycles
@@ -153,7 +154,8 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
 def decide(facts: Facts) -> Case:
     """The root events and the outcome. O(events × rules + occurrences)."""
     survived, undated = _survived(facts)
-    resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived)
+    crashes = tracebacks.crashes_of_ended(facts.catalogue)
+    resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived, crashes)
     known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
     facts.on_stage("spatial", 3, 5)
     unnamed = FailureFacts(**known)
@@ -194,7 +196,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     over |= temporal.exceptions_below(catalogue, temporal.IGNORED)
     survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
     survived |= over
-    caught = temporal.caught_errors(catalogue)
+    caught = temporal.caught_errors(catalogue) | tracebacks.habitual_errors(catalogue)
     # without a time, and the last time before it is earlier than the last progress: training may
     # have survived it
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))

@@ -23,6 +23,8 @@ from diagnosis.model import Level, Role
 THRESHOLDS: Final = thresholds.of("launches")
 #: the rule for commands of scripts, which most scripts survive
 _COMMAND: Final = "shell.command"
+#: a progress bar, which is drawn again where it is closed
+BAR: Final = r"(?:\?|\d) ?(?:it/s|s/it)\]"
 
 
 def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
@@ -189,7 +191,7 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     kinds = events.select(
         "event",
         is_end=UNKNOWN_EXCEPTION | is_root,
-        is_plain=is_plain & ~pl.col("is_structure") & ~pl.col("is_quoted_code"),
+        is_plain=is_plain & ~(pl.col("is_structure") | pl.col("is_quoted_code") | catalogue.says(BAR)),
         is_bad_end=is_teardown,
         is_stopped=is_teardown & pl.col("is_told_to_stop"),
         is_command=(pl.col("signature") == _COMMAND).fill_null(False),

@@ -8,15 +8,13 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import not_finite
+from diagnosis.kinds.logs.causes import not_finite, tracebacks
 from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.meaning import stages, words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue
 from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("temporal")
-#: The rule for the first line of a traceback.
-TRACEBACK: Final = "code.traceback"
 #: The line above a traceback that the interpreter itself caught, and above one that ended a thread
 #: only.
 IGNORED: Final = "Exception ignored in"
@@ -81,7 +79,8 @@ def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
     by_file = writers_went_on(catalogue, later.group_by("file").agg(pl.col("edge").max()), ("file",))
     by_file |= events.select((pl.col("until_at") < pl.lit(latest, pl.Int64)).fill_null(False)).to_series()
     is_of_script = events["category"].str.starts_with("user.environment").fill_null(False) & ~events["is_exception"]
-    is_caught = events["is_exception"] | events["signature"].is_null()
+    is_final = events["event"].is_in(list(tracebacks.last_exceptions(catalogue)))
+    is_caught = (events["is_exception"] & ~is_final) | events["signature"].is_null()
     return (writers_went_on(catalogue, later) & is_caught) | (by_file & is_of_script)
 
 
@@ -161,7 +160,7 @@ def _logged_exceptions(catalogue: Catalogue) -> list[int]:
     """
     events, occurrences = catalogue.events, catalogue.occurrences
     is_record = pl.col("is_stamped") & (pl.col("level") > Level.NONE)
-    is_head = (pl.col("signature") == TRACEBACK) & is_record
+    is_head = (pl.col("signature") == tracebacks.HEAD) & is_record
     heads = occurrences.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
     records = events.filter(pl.col("is_exception") & is_record)["event"].to_list()
     if heads.is_empty():

@@ -266,17 +266,23 @@ def event_starts(catalogue: Catalogue) -> pl.Series:
     return events.select("event", began=expr)["began"]
 
 
-def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int] = ()) -> Catalogue:
+def resolve_roles(
+    catalogue: Catalogue,
+    rules: SignatureSet,
+    survived: Collection[int] = (),
+    late: Collection[int] = (),
+) -> Catalogue:
     """Roles in the context of this failure: a root that yields to another matching rule becomes a cascade. Ordinary
     events, and those that training survived, explain nothing. ``own_role`` keeps the role of the rule itself. An
     explicit stop explains only what follows it, never an earlier cause or death; and later events are not the reason
-    for the stop. Who waited for others explains nothing if an error was raised before.
-    O(events × rules).
+    for the stop. Who waited for others explains nothing if an error was raised before, nor does
+    what is ``late``: its process had ended by then. O(events × rules).
     """
     events = catalogue.events
     if "own_role" not in events.columns:
         events = events.with_columns(own_role="role")
-    is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~pl.col("event").is_in(list(survived))
+    is_over = pl.col("event").is_in([*survived, *late])
+    is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~is_over
     here = events.with_columns(began=event_starts(catalogue)).filter(is_here)
     first = dict(here.group_by("signature").agg(pl.col("began").min()).iter_rows())
     waiting = _explained_waits(here, first)
@@ -285,9 +291,10 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
     other_rule = pl.col("signature").replace_strict(
         {k: v.value for k, v in roles.items()}, default=None, return_dtype=pl.String
     )
-    return replace(
-        catalogue, events=events.with_columns(role=pl.coalesce(other_rule if roles else pl.lit(None), "own_role"))
-    )
+    resolved = pl.coalesce(other_rule if roles else pl.lit(None), "own_role")
+    as_late = pl.when(pl.col("event").is_in(list(late))).then(pl.lit(Role.CASCADE.value))
+    own_role, role = as_late.otherwise("own_role"), as_late.otherwise(resolved)
+    return replace(catalogue, events=events.with_columns(own_role=own_role, role=role))
 
 
 def _roles_around_stop(rules: SignatureSet, first: Mapping[str, int | None]) -> dict[str, Role]:

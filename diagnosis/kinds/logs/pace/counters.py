@@ -247,8 +247,29 @@ def _is_even(values: Sequence[int], times: Sequence[int | None]) -> bool:
         return False
     gaps = [(b - a) / SECOND for a, b in pairwise(times) if a is not None and b is not None]
     passed = sorted(gaps)[len(gaps) // 2] if gaps else 0.0
-    return (
-        usual == 1
-        or not passed
-        or all(abs(usual / (passed * unit) - 1) > THRESHOLDS.like_time for unit in (1, 1e3, 1e6))
-    )
+    return not grows_with_time(usual, passed)
+
+
+def grows_with_time(growth: int, passed_s: float) -> bool:
+    """Whether a number grew as a clock does, in seconds, or thousandths or millionths of them. By
+    one grows what counts, too.
+    """
+    if growth == 1 or passed_s <= 0:
+        return False
+    shares = [growth / (passed_s * unit) for unit in (1, 1e3, 1e6)]
+    return any(abs(share - 1) <= THRESHOLDS.like_time for share in shares)
+
+
+def counting_numbers(line: str, not_progress: re.Pattern[str]) -> tuple[tuple[int, ...], str] | None:
+    """The whole numbers of a line, 0 where one cannot count, and its first fraction; None if it
+    has not both.
+    """
+    counting: list[int] = []
+    measures: list[str] = []
+    for number in _numbers(line):
+        value = _integer(number[1])
+        if value is not None:
+            counting.append(value * _may_count(line, number, not_progress))
+        elif _FRACTION.fullmatch(number[1]):
+            measures.append(number[1])
+    return (tuple(counting), measures[0]) if counting and measures else None

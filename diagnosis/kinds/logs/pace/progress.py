@@ -36,8 +36,12 @@ _NOT_A_POINT: Final = (
     r"\d|max_|num_train|total (train|optim)|warmup|interval"
 )
 _MEASURES: Final = (
-    r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
+    r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|lr|learning[_ ]rate|grad[_ ]?norm"
+    r"|elapsed|ms)\b"
 )
+#: The same of a line that is no bar: each bar states its own speed, as of a download.
+_SPEED: Final = rf"{_MEASURES}|\b(it/s|s/it)\b"
+_NOT_PROGRESS: Final = re.compile(_NOT_A_POINT)
 #: The number of an iteration that a line names; a loaded checkpoint.
 _NAMED: Final = words.regex("phrases", "iteration")
 _LOADED: Final = r"(?i)(?:load|resum|restor)"
@@ -78,6 +82,11 @@ def names_counter(text: str) -> bool:
     return bool(re.search(CANDIDATE, text)) and _point_kind(text) is not None
 
 
+def may_count(text: str) -> tuple[tuple[int, ...], str] | None:
+    """The numbers of a line that may count without a known word, and its first measurement."""
+    return counters.counting_numbers(text, _NOT_PROGRESS)
+
+
 def _point_kind(text: str) -> str | None:
     """The kind of the counter of a line that may be progress."""
     found = counter(text)
@@ -101,7 +110,7 @@ def find_progress(table: LogTable, read: ReadRange) -> Progress:
         steps = _steps_of_epoch(table, named, read)
         if steps.is_empty():
             other = _counters_without_word(table, named, read)
-            measuring = named.most_trusted(_measuring_series(table, named.points))
+            measuring = named.most_trusted(_measuring_series(table, named))
             kind, points = _widest([(kind, points), ("iteration", other), measuring])
         else:
             kind, points = _widest([(kind, points), ("iteration", steps)])
@@ -308,22 +317,32 @@ def _growing_series(points: pl.DataFrame) -> list[int]:
     return sorted(grown["series"].to_list())
 
 
-def _measuring_series(table: LogTable, points: pl.DataFrame) -> list[int]:
+def _measuring_series(table: LogTable, named: _Named) -> list[int]:
     """For jobs whose counter had no time to grow: series with a counter and measurements of a
     step.
     """
-    measured = table.messages.filter(
-        pl.col("masked").is_in(points["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
-    )
+    points, text = named.points, pl.col("text").str
+    bars = [masked for masked, kind in named.kinds.items() if kind == "bar"]
+    is_bar = pl.col("masked").is_in(bars)
+    is_measured = text.contains(_MEASURES) | (~is_bar & text.contains(_SPEED))
+    counting = pl.col("masked").is_in(points["masked"].unique().implode())
+    measured = table.messages.filter(counting & is_measured)
     return sorted(points.filter(pl.col("masked").is_in(measured["masked"].implode()))["series"].unique())
 
 
 def _agreeing_points(points: pl.DataFrame) -> pl.DataFrame:
     """Drop counters that count something else: those whose range neither overlaps that of the
-    series with most lines nor continues it, or which are behind it where it has come further. One
-    that begins where it ended counts on in other words ("loss: nan") and may go any far.
+    series that covers most lines nor continues it, or which are behind it where it has come
+    further. One that begins where it ended counts on in other words ("loss: nan") and may go any
+    far.
     """
-    size = points.group_by("series").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
+    if points["series"].n_unique() == 1:
+        return points
+    low_high = {"low": pl.col("n").min(), "high": pl.col("n").max()}
+    span = pl.col("line").max() - pl.col("line").min()
+    covered = points.group_by("series", "file").agg(lines=span)
+    lines = covered.group_by("series").agg(pl.col("lines").sum())
+    size = points.group_by("series").agg(**low_high).join(lines, on="series")
     main = size.sort("lines", "high", "series", descending=[True, True, False]).row(0, named=True)
     next_to = Progress("iteration", points.filter(pl.col("series") == main["series"])).interval
     continues = pl.col("low") > main["high"]
