@@ -111,7 +111,7 @@ def _compared(rows: Sequence[Measure], groups: _Groups) -> Iterator[Result]:
         return
     if slow:
         yield from _results(slow, table, sense)
-    elif explained is None and _moves_on(table.values, sense):
+    elif explained is None and _moves_on(table.values, sense, _usual_step(groups, rows[0].unit)):
         yield _uneven("turns", f"the work is uneven, another place takes longest in each step: {rows[0].name}")
 
 
@@ -221,12 +221,24 @@ def _is_duty(row: Measure, sense: str, slow: int) -> bool:
     return sense == "work" and slow == 1 and row.part == "rank 0" and not _COMPUTES.search(row.name.lower())
 
 
-def _moves_on(values: _Floats, sense: str) -> bool:
-    """Whether steps last longer because another place has the most work in each."""
+def _moves_on(values: _Floats, sense: str, step: float) -> bool:
+    """Whether steps last longer because another place has the most work in each. ``step``: how long
+    one takes at least: a part of it may change hands at no cost.
+    """
     if sense != "work" or values.shape[1] < THRESHOLDS.turns:
         return False
-    usual = float(np.median(values))
+    usual = max(step, float(np.median(values)))
     return lost_to_moving_work(values, usual, THRESHOLDS.turns_lost) is not None
+
+
+def _usual_step(groups: _Groups, unit: str) -> float:
+    """The longest time of a step that is stated in this unit, in the median."""
+    usual = 0.0
+    for (_, sense, its_unit), rows in groups.items():
+        if sense == "work" and its_unit == unit:
+            values = np.concatenate([row.values for row in rows])
+            usual = max(usual, float(np.median(values)))
+    return usual
 
 
 def _results(slow: Mapping[int, Stretch], table: Table, sense: str) -> Iterator[Result]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from diagnosis import unevenness
 from diagnosis.conclusion import weigh
@@ -184,3 +185,12 @@ def test_a_measurement_for_which_the_logs_accused_a_node_counts_once() -> None:
     [result] = unevenness.compare_places(measures("work", EVEN | {5: [900.0] * 100 + [9900.0] * 100}))
     accused = Suspect(result.target, "node", 0.52, ("logs",), (result.sentence,))
     assert weigh.update_suspects([accused], [result]) == (accused,)
+
+
+def test_a_small_part_of_a_step_that_changes_hands_makes_no_step_longer() -> None:
+    order = np.random.default_rng(5)
+    parts = {rank: [float(one) for one in order.uniform(10, 20, 60)] for rank in range(8)}
+    alone = measures("work", parts)
+    assert [kind for _, kind in told(alone)] == ["performance.imbalance"]
+    whole = [msgspec.structs.replace(one, name="whole", values=(900.0,) * 60) for one in alone]
+    assert told([*alone, *whole]) == []
