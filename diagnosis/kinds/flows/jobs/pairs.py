@@ -27,6 +27,7 @@ from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows,
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
+from diagnosis.kinds.flows.jobs.one_clock import hands_on, has_one_clock, middle_rows
 from diagnosis.kinds.flows.jobs.pair_shapes import find_chords, in_clique, rarely_sent
 from diagnosis.kinds.flows.jobs.sizes import Sizes, count_sizes, recurring_sizes
 
@@ -39,8 +40,6 @@ SAMPLE_RECORDS = 300_000
 BLIND_RESOLUTION_S = 0.5
 #: Less than this share of the bytes in one direction counts as nothing.
 MAX_ONE_WAY_SHARE = 0.02
-#: Number of transfers whose acknowledgements are looked for.
-MAX_ACKNOWLEDGED = 20_000
 
 
 @packable
@@ -48,7 +47,8 @@ MAX_ACKNOWLEDGED = 20_000
 class Pairs:
     """Pairs a < b of one job with their type and the evidence for it; columns of equal length. ``extra_size``: the size
     that a DP pair exchanges many times a step and that is no gradient, 0 if there is none. ``one_clock``: transfers and
-    their acknowledgements carry the same times, so the collectors' clocks agree. ``numbered``: the job's records, and
+    their acknowledgements carry the same times, so the collectors' clocks agree. ``exact_clock``: to the microsecond,
+    as most records begin when one of another machine ends. ``numbered``: the job's records, and
     the pair number of each.
     """
 
@@ -61,6 +61,7 @@ class Pairs:
     main: Floats
     extra_size: Floats
     one_clock: bool = False
+    exact_clock: bool = False
     numbered: tuple[Flows, Ints32] | None = field(default=None, compare=False, repr=False)
     _carried: dict[tuple[str, ...], Flows] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -115,7 +116,7 @@ def classify_pairs(job: JobFlows, capture: Capture) -> Pairs:
     pair = flows.column(np.int32, _pair_numbers, keys, count)
     a, b = keys // count, keys % count
     tables = count_sizes(flows, pair, len(keys), capture.has_bytes)
-    part = _middle_rows(flows, max(SAMPLE_RECORDS, THRESHOLDS.sample_of_pair * len(keys)))
+    part = middle_rows(flows, max(SAMPLE_RECORDS, THRESHOLDS.sample_of_pair * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes, tables)
     timing = _share_evidence(timing, sizes)
@@ -142,8 +143,9 @@ def classify_pairs(job: JobFlows, capture: Capture) -> Pairs:
     types = _follow_component(a, b, types, records, count, fixed=sizes.guest)
     together = np.maximum(timing[0], timing[1])
     beside = np.where(_frequent_sizes(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
-    is_one, records = _has_one_clock(flows, capture), records.astype(np.int64)
-    return Pairs(a, b, types, sizes.frequent, together, records, sizes.main, beside, is_one, (flows, pair))
+    is_exact = hands_on(flows, capture)
+    is_one, records = is_exact or has_one_clock(flows, capture), records.astype(np.int64)
+    return Pairs(a, b, types, sizes.frequent, together, records, sizes.main, beside, is_one, is_exact, (flows, pair))
 
 
 @partition
@@ -172,31 +174,6 @@ def _is_carried(part: Flows, index: Ints32, wanted: Bools, extra_size: Floats | 
 def _pair_numbers(part: Flows, keys: Ints, count: int) -> Ints32:
     """The place of each record's pair among ``keys``."""
     return np.searchsorted(keys, pair_key(part, count)).astype(np.int32)
-
-
-def _has_one_clock(flows: Flows, capture: Capture) -> bool:
-    """Whether transfers are acknowledged while they run, though another collector may have seen the acknowledgement.
-    Looks at a stretch from the middle; False where nothing is acknowledged.
-    """
-    data = flows.take(_middle_rows(flows, MAX_ACKNOWLEDGED))
-    if capture.resolution_s >= THRESHOLDS.at_once_s or not len(data):
-        return False
-    first, last = np.searchsorted(capture.flows.start, [data.start[0] - 1.0, data.start[-1] + 1.0])
-    small = first + np.flatnonzero(capture.flows.control[first:last])
-    if not len(small):
-        return False
-    acks = capture.flows.take(small)
-    forth = pl.DataFrame({"src": data.src, "dst": data.dst, "port": data.port, "start": data.start})
-    back = pl.DataFrame({"src": acks.dst, "dst": acks.src, "port": acks.port, "start": acks.start, "ack": acks.start})
-    near = forth.join_asof(
-        back,
-        on="start",
-        by=["src", "dst", "port"],
-        strategy="nearest",
-        tolerance=THRESHOLDS.at_once_s,
-        check_sortedness=False,  # both are in order of start
-    )
-    return bool(near["ack"].is_not_null().sum() >= THRESHOLDS.min_answered_share * near.height)
 
 
 def _one_way_pairs(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
@@ -246,12 +223,6 @@ def clocks_disagree(pairs: Pairs) -> bool:
     """True if members of rings with recurring bucket sizes do not seem to send together: their clocks differ."""
     rings = pairs.of(DP) & (pairs.sizes >= 2)
     return not pairs.one_clock and bool(rings.any() and np.median(pairs.together[rings]) < 0.4)
-
-
-def _middle_rows(flows: Flows, most: int) -> slice:
-    """All records, or a stretch from the middle of a long capture."""
-    first = max(0, (len(flows) - most) // 2)
-    return slice(first, first + most)
 
 
 def _timing(flows: Flows, pair: Ints32, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
@@ -364,21 +335,10 @@ def _types(
     if not has_bytes:
         exchange &= rarely_sent(records, mutual, ring)
     chord = ring & ~fanned & find_chords(a, b, bucketed, sizes, count)
-    types: list[str] = []
-    for i in range(len(a)):
-        if chord[i]:
-            types.append(OTHER)
-        elif clique[i]:
-            types.append(EP)
-        elif bucketed[i]:
-            types.append(DP)
-        elif ring[i]:
-            types.append(OTHER if others and lonely[i] and beside[i] < 0.6 and not is_rare[i] else DP)
-        elif exchange[i] and (sizes.guest[i] or not (others and has_bytes) or once[i]):
-            types.append(DP)
-        else:
-            types.append(PP)
-    return types
+    is_apart = others & lonely & (beside < 0.6) & ~is_rare
+    is_exchange = exchange & (sizes.guest | (not (others and has_bytes)) | once)
+    chosen = [chord, clique, bucketed, ring & is_apart, ring | is_exchange]
+    return [str(one) for one in np.select(chosen, [OTHER, EP, DP, OTHER, DP], PP)]
 
 
 def _follow_component(a: Ints, b: Ints, types: list[str], records: Ints, count: int, *, fixed: Bools) -> list[str]:

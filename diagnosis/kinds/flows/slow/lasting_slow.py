@@ -35,15 +35,17 @@ class LastingSlowness:
     """``found``: what explains the transfers of one job that are slow in the whole capture, with whether it is a
     switch's; nothing unless one address, one switch, or the path between two leaves or machines does. ``slow``: the
     machines of each slow transfer that is explained. ``far``: those of transfers that are slow whatever the distance.
+    ``replicas``: the machines of each pipeline with a port that is named.
     """
 
     found: list[tuple[bool, SlowReport]]
     slow: list[frozenset[str]]
     far: list[frozenset[str]]
+    replicas: list[frozenset[str]]
 
     def explains(self, late: SlowReport, steps: Steps, capture: Capture) -> bool:
         """Whether members were late in the whole capture because they waited for slow transfers: those that are named,
-        or those that nobody else has.
+        or those that nobody else has, or for a slow port of their pipeline.
         """
         lasted = float(steps.end[-1]) - float(steps.start[0])
         if late.measure != "late" or late.t1 - late.t0 < THRESHOLDS.whole * lasted:
@@ -52,7 +54,7 @@ class LastingSlowness:
         named = set(chain.from_iterable(slow.nodes for _, slow in self.found))
         if own <= named:
             return False
-        waited = any(not own.isdisjoint(unit) for unit in self.slow)
+        waited = any(not own.isdisjoint(unit) for unit in self.slow) or any(map(own.issubset, self.replicas))
         has_alone = bool(self.far) and all(not own.isdisjoint(unit) for unit in self.far)
         return waited or has_alone
 
@@ -65,7 +67,7 @@ def find_lasting_slowness(
     transfers: Transfers, steps: Steps, layout: Layout, usual: float, capture: Capture
 ) -> LastingSlowness:
     """What is slow in one job from the first step to the last."""
-    nothing = LastingSlowness([], [], [])
+    nothing = LastingSlowness([], [], [], [])
     if transfers.ways.is_empty():
         return nothing
     leaf = leaves_of(frozenset[int]().union(*transfers.units), capture)
@@ -89,9 +91,15 @@ def find_lasting_slowness(
         return replace(nothing, far=far)
     table = replace(transfers, cells=transfers.cells.clear(), units=members, switches=crossed)
     told = explain([episode], [table], [layout], capture)
-    found = [(owner is None, slow) for owner, slow in told if _is_one_place(slow)]
+    found = [(owner is None, slow) for owner, slow in told if _is_narrow(slow)]
     slow = [_machines(members[unit], capture) for unit in episode.slow_units] if found else []
-    return LastingSlowness(found, slow, far)
+    return LastingSlowness(found, slow, far, _replicas_of(found, layout, capture))
+
+
+def _replicas_of(found: list[tuple[bool, SlowReport]], layout: Layout, capture: Capture) -> list[frozenset[str]]:
+    """The machines of the pipelines with a member that is named."""
+    culprits = set(chain.from_iterable(slow.culprits for _, slow in found))
+    return [_machines(map(int, group), capture) for group in layout.pp_groups if not culprits.isdisjoint(group)]
 
 
 def _members(units: pl.DataFrame) -> list[frozenset[int]]:
@@ -105,8 +113,9 @@ def _limit(units: pl.DataFrame) -> float:
     return max(math.log(THRESHOLDS.factor), float(THRESHOLDS.deviations) * noise)
 
 
-def _is_one_place(slow: SlowReport) -> bool:
-    return bool(slow.link) or len(slow.candidates) == 1 or len(slow.culprits) == 1
+def _is_narrow(slow: SlowReport) -> bool:
+    """Whether one place is named, or few switches of which one is slow: flows cannot part them."""
+    return bool(slow.link) or 1 <= len(slow.candidates) <= THRESHOLDS.candidates or len(slow.culprits) == 1
 
 
 def _leaves_crossed(unit: frozenset[int], leaf: dict[int, str]) -> frozenset[str]:

@@ -143,7 +143,8 @@ def _explanation(slowdown: _Slowdown, fabric: _Fabric) -> tuple[int | None, Slow
 
 def _best_parts(slowdown: _Slowdown, fabric: _Fabric) -> list[Part]:
     """The parts of the highest score: the share of slow units that have it, less the share of its units that were not
-    slow. Units count where others that they are compared with do not have it.
+    slow. Units count where others that they are compared with do not have it: what all of them have
+    makes none of them slower than the others.
     """
     score = {}
     groups: dict[str, set[Unit]] = defaultdict(set)
@@ -151,11 +152,12 @@ def _best_parts(slowdown: _Slowdown, fabric: _Fabric) -> list[Part]:
         groups[slowdown.peers[unit]].add(unit)
     for part, units in _units_by_part(slowdown, fabric).items():
         common = set[Unit]().union(*(group for group in groups.values() if group <= units))
-        share_of_slow = len(units & slowdown.slow) / len(slowdown.slow)
+        share_of_slow = len((units & slowdown.slow) - common) / len(slowdown.slow)
         share_of_others = len((units & slowdown.other) - common) / len(units)
         score[part] = share_of_slow - share_of_others
-    least = max(score.values()) - _SCORE_SLACK
-    if least < THRESHOLDS.least:
+    best = max(score.values())
+    least = best - _SCORE_SLACK
+    if best + _SCORE_SLACK < THRESHOLDS.least:
         return []
     return sorted(part for part, value in score.items() if value >= least)
 

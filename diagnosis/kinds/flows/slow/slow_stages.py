@@ -4,6 +4,7 @@ than the others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -27,18 +28,31 @@ from diagnosis.stats import is_minority
 THRESHOLDS: Final = thresholds.of("slow_stages")
 
 
-def without_explained(found: list[SlowReport], workers: list[SlowReport], layout: Layout) -> list[SlowReport]:
-    """The late members that waited for no slow worker of their own replica at the same time."""
+def without_explained(
+    found: list[SlowReport], workers: list[SlowReport], layout: Layout, times: StageTimes, steps: Steps
+) -> list[SlowReport]:
+    """The late members that waited for no slow worker of their own replica at the same time. Who is
+    late from the first step to the last while no stage of its replica computes longer waits for its
+    transfers.
+    """
     replica = group_numbers(layout.pp_groups)
+    lasted = THRESHOLDS.whole * (float(steps.end[-1]) - float(steps.start[0]))
+    known = {replica.get(int(member)) for member in times.nodes} - {None}
 
     def is_explained(slow: SlowReport) -> bool:
-        explained: set[int | None] = set()
-        for worker in workers:
-            if worker.t0 < slow.t1 and worker.t1 > slow.t0:
-                explained.update(map(replica.get, worker.culprits))
+        explained = known if slow.t1 - slow.t0 >= lasted else _replicas_of(workers, slow, replica)
         return {replica.get(member) for member in slow.culprits} <= explained
 
     return [slow for slow in found if not is_explained(slow)]
+
+
+def _replicas_of(workers: list[SlowReport], slow: SlowReport, replica: Mapping[int, int]) -> set[int | None]:
+    """The replicas that had a slow worker while something was slow."""
+    found: set[int | None] = set()
+    for worker in workers:
+        if worker.t0 < slow.t1 and worker.t1 > slow.t0:
+            found.update(map(replica.get, worker.culprits))
+    return found
 
 
 def narrow_to_stage(

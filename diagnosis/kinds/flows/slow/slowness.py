@@ -22,12 +22,10 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
 from diagnosis.kinds.flows.capture.packing import packable
-from diagnosis.kinds.flows.jobs.pairs import DP
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
-from diagnosis.plain import duration
-from diagnosis.stats import MAD_TO_SIGMA, MAX_WEIGHT, median_and_spread
+from diagnosis.stats import MAD_TO_SIGMA, median_and_spread
 
 THRESHOLDS: Final = thresholds.of("slowness")
 LIMITS: Final = thresholds.limits("slowness")
@@ -228,102 +226,9 @@ def lateness_by_step(late: pl.DataFrame, members: Ints, column: str, steps: int)
     return table
 
 
-def _is_throughout(transfers: Transfers, usual: float) -> bool:
-    """True if a unit's collectives are spread over most of the step rather than gathered at its
-    end.
-    """
-    spread = transfers.cells.filter(pl.col("kind") == DP).select(pl.col("last") - pl.col("first"))["last"].median()
-    return isinstance(spread, float) and spread > THRESHOLDS.throughout * usual
-
-
 def scatter_of(table: Floats) -> Floats:
     """1.4826·MAD of each row."""
     return np.asarray(MAD_TO_SIGMA * np.median(np.abs(table - np.median(table, axis=1, keepdims=True)), axis=1))
-
-
-def late_members(
-    transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float
-) -> list[SlowReport]:
-    """Members that begin their part of the collectives late for several steps in a row: the others
-    wait for them.
-    """
-    late = transfers.late
-    if late.is_empty():
-        return []
-    members = np.unique(late["src"].to_numpy())
-    calm, added = (
-        np.nan_to_num(running_median(lateness_by_step(late, members, column, len(steps))), nan=0.0)
-        for column in ("behind", "added")
-    )
-    least = max(THRESHOLDS.late * usual, THRESHOLDS.stamps * capture.resolution_s)
-    limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(scatter_of(calm)))
-    # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).
-    # If this holds in nearly all steps, it is no change: then it must stand out among the members.
-    throughout = _is_throughout(transfers, usual)
-    is_outstanding = _stands_out(added, usual)
-    added_limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(scatter_of(added)))
-    spans: list[tuple[int, int, int]] = []
-    is_late = (calm > limit).any(axis=1) | (throughout & (added > added_limit).any(axis=1))
-    for row in np.flatnonzero(is_late).tolist():
-        plain = runs(close_holes(calm[row] > limit))
-        summed = (
-            [
-                (a, b)
-                for a, b in runs(close_holes(added[row] > added_limit))
-                if b - a < THRESHOLDS.most * len(steps) or is_outstanding[row]
-            ]
-            if throughout
-            else []
-        )
-        for first, last in plain or summed:
-            if last - first + 1 >= THRESHOLDS.steps and is_significant(steps, first, last):
-                spans.append((first, last, row))
-    found: list[SlowReport] = []
-    replica = _replicas(layout, capture)
-    for first, last, rows in gather_spans(spans, [replica.get(int(m), -1) for m in members]):
-        delay = float(np.median(calm[rows, first : last + 1]))
-        guilty = [int(members[r]) for r in rows]
-        whole = last - first + 1 >= THRESHOLDS.whole * len(steps)
-        nodes, who = names_of(guilty, capture)
-        whose = "their" if len(nodes or guilty) > 1 else "its"
-        when = "in every step" if whole else f"in steps {first + 1} to {last + 1}"
-        found.append(
-            SlowReport(
-                "slow_group",
-                float(steps.start[first]),
-                float(steps.end[last]),
-                f"{who} began {whose} part of the gradient exchange {duration(delay)} after the others {when}; "
-                "they waited for it.",
-                members=group_of(guilty[0], layout),
-                culprits=guilty,
-                nodes=nodes,
-                factor=1.0 + delay / usual,
-                measure="late",
-                confidence=min(MAX_WEIGHT, THRESHOLDS.sure + THRESHOLDS.surer * delay / float(np.max(limit))),
-            )
-        )
-    return found
-
-
-def _stands_out(added: Floats, usual: float) -> Bools:
-    """Which members lose clearly more in the usual step than the members differ from each other."""
-    typical = np.median(added, axis=1)
-    middle, apart = median_and_spread(typical)
-    least = max(THRESHOLDS.outstanding * usual, THRESHOLDS.outstanding_deviations * apart)
-    return np.asarray((typical - middle > least) & (len(typical) >= THRESHOLDS.compared))
-
-
-def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
-    """Pipelines by number, if there are any: those on the same machines (of its tensor ranks) are
-    one.
-    """
-    known: dict[frozenset[str], int] = {}
-    replica: dict[int, int] = {}
-    for number, group in enumerate(layout.pp_groups):
-        nodes = frozenset(capture.places[int(m)].node for m in group if int(m) in capture.places) - {""}
-        own = known.setdefault(nodes, number) if nodes else number
-        replica |= {int(m): own for m in group}
-    return replica
 
 
 def gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Flows, Group, Ints, Ints32, join_group
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
@@ -20,6 +21,8 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, OTHER, PP, Pairs
 from diagnosis.kinds.flows.jobs.parallelism import rings_of
 from diagnosis.kinds.flows.steps.steps import Steps
+
+THRESHOLDS: Final = thresholds.of("transfers")
 
 #: A number a row, where text would be 16 bytes.
 KIND: Final = pl.Enum([DP, PP, EP, OTHER])
@@ -184,7 +187,8 @@ def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFr
     # the network.
     ops = ops.with_columns(noise=(pl.col("slow") - 1.0).abs().median().over("unit", "size"))
     ops = ops.filter(pl.col("noise") <= 1.5 * pl.col("noise").min().over("unit") + 0.02)
-    began = table.group_by("op", "src").agg(pl.col("unit", "step").first(), pl.col("start").min(), pl.col("end").max())
+    began = _without_later_rounds(table, LEAST_S)
+    began = began.group_by("op", "src").agg(pl.col("unit", "step").first(), pl.col("start").min(), pl.col("end").max())
     apart = (pl.col("start", "end") - pl.col("start", "end").median().over("op")).name.prefix("apart_")
     began = began.with_columns(apart, hops=pl.len().over("op")).filter(pl.col("hops") >= 2)
     # Hops end together; if a sender's ends always differ, its clock is wrong, and its starts are wrong by the same
@@ -193,6 +197,21 @@ def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFr
     began = began.with_columns(behind=behind)
     late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), added=pl.col("behind").sum())
     return _join_cells(ops), late
+
+
+def _without_later_rounds(table: pl.DataFrame, least_s: float) -> pl.DataFrame:
+    """Without the later rounds of rings whose rounds are records of their own: a member begins them
+    as soon as the round before is through, so they show when it got something, and not when it was
+    ready.
+    """
+    ends = table.select("unit", through="end").sort("through")
+    table = table.sort("start").join_asof(
+        ends, left_on="start", right_on="through", by="unit", strategy="nearest", check_sortedness=False
+    )
+    least = THRESHOLDS.at_once * pl.col("length").clip(lower_bound=least_s)
+    table = table.with_columns(is_next=(pl.col("start") - pl.col("through")).abs() <= least)
+    are_rounds = pl.col("is_next").mean().over("unit") >= THRESHOLDS.rounds
+    return table.filter(~(pl.col("is_next") & are_rounds)).drop("through", "is_next")
 
 
 def _pair_cells(table: pl.DataFrame) -> pl.DataFrame:

@@ -22,10 +22,11 @@ from diagnosis.kinds.flows.jobs.parallelism import find_layout
 from diagnosis.kinds.flows.jobs.successive_jobs import split_successive
 from diagnosis.kinds.flows.slow.exactness import exact_to_s
 from diagnosis.kinds.flows.slow.late_in_exchange import late_in_exchanges
+from diagnosis.kinds.flows.slow.late_members import late_members
 from diagnosis.kinds.flows.slow.moving import find_uneven_work, that_stay
 from diagnosis.kinds.flows.slow.slow_stages import narrow_to_stage, uneven_stages, without_explained
 from diagnosis.kinds.flows.slow.slow_workers import slow_workers
-from diagnosis.kinds.flows.slow.slowness import late_members, merge_findings, slow_steps
+from diagnosis.kinds.flows.slow.slowness import merge_findings, slow_steps
 from diagnosis.kinds.flows.slow.stragglers import find_stragglers
 from diagnosis.kinds.flows.steps.closing import close_steps
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes, stage_times
@@ -109,7 +110,8 @@ def _analyse_job(
 ) -> JobAnalysis:
     """Phases 2 and 3 of one job, on one clock."""
     pairs = classify_pairs(seen, capture)
-    job, offsets = correct_clocks(seen, pairs, capture) if steps else (seen, [])
+    may_differ = steps and not pairs.exact_clock
+    job, offsets = correct_clocks(seen, pairs, capture) if may_differ else (seen, [])
     if offsets:
         pairs = classify_pairs(job, capture)
     shown, pairs = pairs, type_as_stated(pairs, job.flows, len(capture.names), known)
@@ -123,14 +125,18 @@ def _analyse_job(
     rows = begin_rows(job, pairs, found, capture) if found is not None and has_tables else None
     layout = find_layout(job, pairs, capture, known)
     if pairs.type != shown.type:
-        sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
-        why = f"The job states {sizes}; the pairs form these groups, so their types follow it."
-        layout.how.insert(0, why)
+        layout.how.insert(0, _statement_text(known))
     rough = any(not o.exact for o in offsets)
     exact_s = exact_to_s(job, pairs, capture)
     notes = [pauses] if pauses else []
     own = JobAnalysis(job, pairs, layout, found, None, [], exact_s, rough=rough)
     return replace(own, divided=by_unit, rows=rows, offsets=offsets, notes=notes)
+
+
+def _statement_text(known: Mapping[str, int]) -> str:
+    """Why the types of pairs are not those that the records alone show."""
+    sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
+    return f"The job states {sizes}; the pairs form these groups, so their types follow it."
 
 
 def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
@@ -152,7 +158,7 @@ def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
         job.slow = that_stay(job.slow, job.steps)
     if job.stages is not None:
         workers = slow_workers(job.stages, job.steps, job.layout, capture, usual)
-        job.slow = without_explained(job.slow, workers, job.layout)
+        job.slow = without_explained(job.slow, workers, job.layout, job.stages, job.steps)
         job.slow = narrow_to_stage(job.slow, job.stages, job.steps, job.layout, capture)
         job.slow.extend([*workers, *uneven_stages(job.stages, job.steps, capture)])
     job.slow = merge_findings(job.slow)

@@ -68,7 +68,10 @@ def judged(
     ways = ways.with_columns(fast=pl.col("fast") / slower)
     transfers = Transfers(cells, pl.DataFrame(), ways, [frozenset(pair) for pair in UNITS], nowhere)
     places = {m: Place(f"n{m}", "", f"leaf{(m + STAGES - 1) // leaves}") for m in range(REPLICAS * STAGES)}
-    return find_lasting_slowness(transfers, STEPS, Layout(None, STAGES, REPLICAS), STEP_S, capture_of(places))
+    layout = Layout(
+        None, STAGES, REPLICAS, pp_groups=[np.arange(r * STAGES, (r + 1) * STAGES) for r in range(REPLICAS)]
+    )
+    return find_lasting_slowness(transfers, STEPS, layout, STEP_S, capture_of(places))
 
 
 def found(*given: Any, **more: Any) -> list[tuple[bool, SlowReport]]:
@@ -132,6 +135,13 @@ def test_a_port_that_is_slow_all_the_time_is_named_from_its_records(tmp_path: Pa
     found = job_of(analysed([capture], tmp_path), capture)["diagnoses"]
     named = [row["culprits"] for row in found if "others of its kind" in row["reason"]]
     assert [names[0] for names in named] == [given.address(given.rank(0, 2, 1))]
+
+
+@pytest.mark.parametrize(("member", "is_explained"), [(PORT + 2, True), (PORT + 2 + STAGES, False), (PORT, False)])
+def test_who_is_late_in_the_pipeline_of_a_slow_port_waits_for_it(member: int, is_explained: bool) -> None:
+    slow = judged(both_ways(2.0, PORT))
+    places = {m: Place(f"n{m}", "", "") for m in range(REPLICAS * STAGES)}
+    assert slow.explains(late(member), STEPS, capture_of(places)) is is_explained
 
 
 def test_two_machines_whose_transfers_to_each_other_alone_are_slow_have_a_slow_path() -> None:

@@ -36,3 +36,17 @@ def test_what_only_pairs_between_the_two_leaves_have_is_their_link_and_no_switch
     assert [(row.kind, row.entity, row.score) for row in suspects([], [slow], whole, [])] == [
         ("link", "leaf0-leaf1", 0.9)
     ]
+
+
+def test_what_all_transfers_of_a_kind_cross_makes_none_of_them_slower_than_the_others() -> None:
+    """Three leaves below one spine: the two pairs of the first leaf are slow, the third pair is not."""
+    _, _, whole = capture()
+    places = {m: Place(f"n{m}", "", f"leaf{m // 2}") for m in range(6)}
+    whole = Capture(whole.flows, [f"10.0.0.{m}" for m in range(6)], [], 0.0, places=places)
+    units = [frozenset(pair) for pair in ((0, 2), (1, 4), (3, 5))]
+    crossed = [frozenset({"spine", *(f"leaf{m // 2}" for m in pair)}) for pair in units]
+    cells = pl.DataFrame({"unit": [0, 1, 2], "first": [0.0] * 3, "last": [9.0] * 3})
+    table = Transfers(cells, pl.DataFrame(), pl.DataFrame(), units, crossed)
+    episode = Episode(1.0, 8.0, (0, 1), (2,), 3.0, 0, peers=("PP leaves",) * 3)
+    ((_, slow),) = explain([episode], [table], [Layout(None, 1, 6)], whole)
+    assert slow.candidates == ["leaf0"]
