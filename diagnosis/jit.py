@@ -23,7 +23,7 @@ from diagnosis import machine_code
 log = logging.getLogger(__name__)
 
 #: Number of array elements that run in the interpreter before code is loaded, which takes about as long.
-_MAX_INTERPRETED: Final = 1 << 14
+_MAX_INTERPRETED: Final = 1 << 16
 #: The same before Numba is loaded, where a loop was never compiled on this machine.
 _MAX_BEFORE_NUMBA: Final = 1 << 17
 _BLAS: Final = "scipy.linalg.cython_blas"

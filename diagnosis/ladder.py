@@ -5,13 +5,13 @@ Source: ByteRobust, arXiv 2509.16293, section 4 (figure 5).
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from diagnosis.knowledge_files import parsed
 from diagnosis.tried import ACTIONS
 
 #: Every fact that a rule may test, with its meaning.
@@ -129,7 +129,7 @@ def _condition(row: Mapping[str, Any]) -> Condition:
 
 def parse(text: str) -> Ladder:
     """Read a ladder. :raises ValueError: names the invalid rule."""
-    data = tomllib.loads(text)
+    data = parsed(text)
     rules = []
     for row in data["rule"]:
         if row["action"] not in ACTIONS:

@@ -13,13 +13,14 @@ import ctypes
 import functools
 import hashlib
 import importlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
+from diagnosis import kept_files
 
 #: Changed when files are written in another way.
 _FORMAT: Final = b"faultline loops 1"
@@ -33,7 +34,7 @@ _RESULTS: Final[dict[str, Callable[[Any], Any]]] = {
     "bool": lambda out: bool(out[0] & 1),
     "UniTuple(int64 x 2)": tuple,
 }
-_DIGEST_BYTES: Final = 32
+_NAME_CHARS: Final = 32
 
 type Kinds = tuple[str, ...]
 
@@ -88,12 +89,8 @@ def _flat(arg: Any) -> Sequence[int | None]:
 
 def find(function: Callable[..., Any], kinds: Kinds) -> Code | None:
     """The stored code of a loop for these kinds of arguments; None if there is none."""
-    try:
-        stored = _file_of(function, kinds).read_bytes()
-    except OSError:
-        return None
-    digest, data = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
-    if hashlib.sha256(data).digest() != digest:
+    data = kept_files.read(_file_of(function, kinds))
+    if data is None:
         return None
     head, _, code = data.partition(b"\n")
     name, _, result = head.decode().partition("\t")
@@ -118,7 +115,7 @@ def make(function: Callable[..., Any], kinds: Kinds, numba: Any) -> Code | None:
         return None
     name = done.fndesc.llvm_func_name
     data = f"{name}\t{result}\n".encode() + code
-    _write(_file_of(function, kinds), hashlib.sha256(data).digest() + data)
+    kept_files.write(_file_of(function, kinds), data)
     return _loaded(name, code, kinds, result)
 
 
@@ -135,23 +132,12 @@ def _numba_type(kind: str, numba: Any) -> Any:
     return numba.types.Array(numba.from_dtype(np.dtype(dtype)), int(dimensions), layout)
 
 
-def _write(target: Path, data: bytes) -> None:
-    """Writes a file in one step; nothing where that is not allowed: then it is compiled again next time."""
-    try:
-        target.parent.mkdir(exist_ok=True)
-        whole = target.with_suffix(f".{os.getpid()}")  # all who may read the module may read it
-        whole.write_bytes(data)
-        whole.replace(target)
-    except OSError:
-        return
-
-
 def _file_of(function: Callable[..., Any], kinds: Kinds) -> Path:
     """Where the code of a loop is kept: its name tells all that the code depends on."""
     texts = sorted({str(one.__code__.co_filename) for one in with_callees(function)})
     numbers = [repr(value) for one in with_callees(function) for value in _constants(one)]
     told = [_FORMAT, _processor(), *map(_text, texts), "\n".join([*kinds, *numbers]).encode()]
-    digest = hashlib.sha256(b"\0".join(told)).hexdigest()[:_DIGEST_BYTES]
+    digest = hashlib.sha256(b"\0".join(told)).hexdigest()[:_NAME_CHARS]
     module = Path(function.__code__.co_filename)
     return module.parent / "__pycache__" / f"{module.stem}.{function.__name__}-{digest}.loop"
 

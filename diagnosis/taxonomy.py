@@ -6,11 +6,12 @@ report shows. Several leaves may share a pair; the first one in the file is the 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+
+from diagnosis.knowledge_files import parsed
 
 UNKNOWN = "unknown"
 NONE = "none"
@@ -104,7 +105,7 @@ def parse(text: str) -> Taxonomy:
         TaxonomyError: two nodes share an id, a text is missing, or a leaf has children.
     """
     found: dict[str, Category] = {}
-    for row in tomllib.loads(text).get("category", []):
+    for row in parsed(text).get("category", []):
         node = Category(**{**row, "traits": tuple(row.get("traits", ()))})
         if node.id in found:
             raise TaxonomyError(f"category {node.id} is there twice")

@@ -46,13 +46,13 @@ class Series:
 @dataclass(frozen=True)
 class Format:
     """One tool's report. ``concludes``: what is judged, in words. Its patterns are compiled at the
-    first such report, its sign with those of all others: few files are reports.
+    first such report: few files are reports.
     """
 
     id: str
     title: str
     shape: str
-    sign: re.Pattern[str]
+    sign_pattern: str
     concludes: str
     #: pairs of kind and pattern of :attr:`objects`
     object_patterns: tuple[tuple[str, str], ...] = ()
@@ -71,6 +71,11 @@ class Format:
     nests_values: bool = False
     #: what it measures, for the shapes ``records`` and ``profile``
     series: tuple[Series, ...] = ()
+
+    @cached_property
+    def sign(self) -> re.Pattern[str]:
+        """What stands in every report of this form, and in no other text."""
+        return re.compile(self.sign_pattern, re.MULTILINE)
 
     @cached_property
     def objects(self) -> tuple[ObjectHeader, ...]:
@@ -108,7 +113,7 @@ def format_of(text: str) -> Format | None:
 @cache
 def _places_of_signs() -> dict[str, int]:
     """The number of the first format with each sign."""
-    return {one.sign.pattern: place for place, one in reversed(tuple(enumerate(load())))}
+    return {one.sign_pattern: place for place, one in reversed(tuple(enumerate(load())))}
 
 
 @cache
@@ -121,7 +126,7 @@ def _format(row: Mapping[str, Any]) -> Format:
         id=row["id"],
         title=row["title"],
         shape=row["shape"],
-        sign=re.compile(row["sign"], re.MULTILINE),
+        sign_pattern=row["sign"],
         concludes=row["concludes"],
         object_patterns=tuple((one["kind"], one["pattern"]) for one in row.get("object", ())),
         row_patterns=tuple(row.get("rows", ())),

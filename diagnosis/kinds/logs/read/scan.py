@@ -56,14 +56,16 @@ _CLASS = _classes()
 
 @compiled
 def _mix(value: np.uint64, word: np.uint64) -> np.uint64:
-    """The hash of a text that goes on with ``word``."""
+    """The hash of a text that goes on with ``word``. Its callers make the result a ``uint64`` again:
+    the interpreter gets a number of Python from compiled code.
+    """
     return (((value << np.uint64(23)) | (value >> np.uint64(41))) ^ word) * _SPREAD
 
 
 @compiled
 def _ended(value: np.uint64, word: np.uint64) -> np.uint64:
     """The hash of a text that ends with ``word``."""
-    mixed = _mix(value, word)
+    mixed = np.uint64(_mix(value, word))
     mixed = (mixed ^ (mixed >> np.uint64(33))) * _MIX
     return mixed ^ (mixed >> np.uint64(29))
 
@@ -125,7 +127,7 @@ def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64])
             kinds |= kind
             last = kind
             if word >= _FULL:
-                value = _mix(value, word)
+                value = np.uint64(_mix(value, word))
                 word = _EMPTY
             continue
         if byte == 45 and index - begin == 8:
@@ -143,12 +145,12 @@ def _keys(data: Bytes, classes: Bytes, end: Places, key: npt.NDArray[np.uint64])
                 value = value_before
                 word = (word_before << _BYTE) | _ZERO
                 if word >= _FULL:
-                    value = _mix(value, word)
+                    value = np.uint64(_mix(value, word))
                     word = _EMPTY
         if kind != _NEWLINE:
             word = (word << _BYTE) | np.uint64(byte)
             if word >= _FULL:
-                value = _mix(value, word)
+                value = np.uint64(_mix(value, word))
                 word = _EMPTY
         else:
             if index == size and (size == 0 or data[size - 1] == 10):

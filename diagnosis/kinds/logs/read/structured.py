@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -21,6 +20,7 @@ import msgspec
 
 from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.logs.read import measured
+from diagnosis.knowledge_files import parsed
 
 #: Lines of one record; of more the middle is left out.
 MAX_LINES: Final = 1_000
@@ -78,7 +78,7 @@ class StructuredRecord(NamedTuple):
 @cache
 def known_fields() -> dict[str, Any]:
     """The lists of ``record_fields.toml``."""
-    return tomllib.loads(_TABLE.read_text())
+    return dict(parsed(_TABLE.read_text()))
 
 
 @lru_cache(4096)

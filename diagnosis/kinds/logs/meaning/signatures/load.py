@@ -14,7 +14,7 @@ from typing import Any
 
 from diagnosis.kinds.logs.meaning.signatures.match import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge_files import parsed, table
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 
@@ -36,7 +36,7 @@ def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) ->
         SignatureError: TOML is malformed, a key is unknown or missing, or a table is missing.
     """
     try:
-        content = tomllib.loads(text)
+        content = parsed(text) if area else tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SignatureError(f"the file is not TOML: {error}") from error
     rows = [_with_pattern(row, content) for row in content.get("signature", [])]
