@@ -36,11 +36,8 @@ _NOT_A_POINT: Final = (
     r"\d|max_|num_train|total (train|optim)|warmup|interval"
 )
 _MEASURES: Final = (
-    r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|lr|learning[_ ]rate|grad[_ ]?norm"
-    r"|elapsed|ms)\b"
+    r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 )
-#: The same of a line that is no bar: each bar states its own speed, as of a download.
-_SPEED: Final = rf"{_MEASURES}|\b(it/s|s/it)\b"
 _NOT_PROGRESS: Final = re.compile(_NOT_A_POINT)
 #: The number of an iteration that a line names; a loaded checkpoint.
 _NAMED: Final = words.regex("phrases", "iteration")
@@ -110,7 +107,7 @@ def find_progress(table: LogTable, read: ReadRange) -> Progress:
         steps = _steps_of_epoch(table, named, read)
         if steps.is_empty():
             other = _counters_without_word(table, named, read)
-            measuring = named.most_trusted(_measuring_series(table, named))
+            measuring = named.most_trusted(_measuring_series(table, named.points))
             kind, points = _widest([(kind, points), ("iteration", other), measuring])
         else:
             kind, points = _widest([(kind, points), ("iteration", steps)])
@@ -317,16 +314,13 @@ def _growing_series(points: pl.DataFrame) -> list[int]:
     return sorted(grown["series"].to_list())
 
 
-def _measuring_series(table: LogTable, named: _Named) -> list[int]:
+def _measuring_series(table: LogTable, points: pl.DataFrame) -> list[int]:
     """For jobs whose counter had no time to grow: series with a counter and measurements of a
     step.
     """
-    points, text = named.points, pl.col("text").str
-    bars = [masked for masked, kind in named.kinds.items() if kind == "bar"]
-    is_bar = pl.col("masked").is_in(bars)
-    is_measured = text.contains(_MEASURES) | (~is_bar & text.contains(_SPEED))
-    counting = pl.col("masked").is_in(points["masked"].unique().implode())
-    measured = table.messages.filter(counting & is_measured)
+    measured = table.messages.filter(
+        pl.col("masked").is_in(points["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
+    )
     return sorted(points.filter(pl.col("masked").is_in(measured["masked"].implode()))["series"].unique())
 
 
