@@ -124,13 +124,15 @@ def entries(text: str) -> list[Entry]:
 
 def is_decided(text: str) -> bool:
     """Whether the form of a text alone says that it is a report: one JSON document that is no
-    record of a log, or lines whose keys differ and whose values begin in one column. O(len(text)).
+    record of a log, or lines whose keys differ and whose values begin in one column. A log may begin
+    with a bracket, too: lines that report events are those of a log. O(len(text)).
     """
     start = text.lstrip()
+    if log_lines.EVENT.search(text) is not None:
+        return False
     if start[:1] in ("{", "["):
         return cut_json.is_one(start) and not wrapped.is_wrapped(text)
-    is_event = log_lines.EVENT.search(text) is not None
-    return _is_in_columns(text) and not is_event and bool(entries(text))
+    return _is_in_columns(text) and bool(entries(text))
 
 
 def _is_in_columns(text: str) -> bool:

@@ -110,8 +110,9 @@ def test_one_document_is_a_report_and_its_texts_count_where_it_is_not_well(tmp_p
         '{"step": 1, "x": 2}\n{"step": 2, "x": 3}\n',
         '[{"time": "2026-03-01T08:00:00Z", "message": "a"}]',
         '{"message": {"message": "RuntimeError: CUDA error", "extraInfo": {}}}',
+        "[2026-03-01 08:00:00,100] [    INFO] - reading words\n===== start =====\nstep 1\nstep 2\n",
     ],
-    ids=["one a line", "records", "an exception"],
+    ids=["one a line", "records", "an exception", "lines that begin with a bracket"],
 )
 def test_records_of_a_log_are_no_report(text: str) -> None:
     assert not layouts.is_decided(text)

@@ -236,10 +236,12 @@ def withdrawn_complaints(facts: Facts) -> set[int]:
 
 def lines_of_progress(facts: Facts) -> set[int]:
     """Events whose messages count the iterations: what stands in each of them measures the job, and
-    ends none ("stall 0.02 s"). A loss that is not a number is told by :mod:`not_finite`.
+    ends none ("stall 0.02 s"). A loss that is not a number is told by :mod:`not_finite`. One line
+    alone may be a bar with an error behind it.
     """
-    counting = facts.progress.points["masked"].unique().implode()
-    masked = facts.catalogue.of.filter(pl.col("masked").is_in(counting))
+    counting = facts.progress.points["masked"]
+    again = counting.filter(counting.is_duplicated()).unique().implode()
+    masked = facts.catalogue.of.filter(pl.col("masked").is_in(again))
     is_of_numbers = (pl.col("category") == not_finite.CATEGORY).fill_null(False)
     events = facts.catalogue.events.filter(~is_of_numbers)
     return set(events.join(masked, on="event", how="semi")["event"].to_list())

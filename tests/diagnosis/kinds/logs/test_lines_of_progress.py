@@ -17,6 +17,14 @@ def test_a_stall_that_each_line_of_progress_states_is_no_cause(tmp_path: Path) -
     assert stuck.roots.members
 
 
+def test_an_error_behind_the_only_bar_ended_the_job(tmp_path: Path) -> None:
+    bar = "Epoch 0:   6%|██        | 320/5000 [1:28:43<9:39:17, 1.4it/s, loss=2.1]"
+    told = "[E ProcessGroupNCCL.cpp:821] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9)"
+    case = case_of_lines(tmp_path, "building model", f"{bar}{told}", told, told)
+    assert not temporal.lines_of_progress(case)
+    assert case.ending.outcome == "failed"
+
+
 def test_the_machine_that_a_launcher_names_is_where_a_process_was_killed(tmp_path: Path) -> None:
     told = "mpirun noticed that process rank 7 with PID 4107 on node gpu-3 exited on signal 9 (Killed)."
     files = {
