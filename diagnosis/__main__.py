@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     type _Given = tuple[History | None, SignatureSet | None]
 
 EXIT_DIAGNOSED, EXIT_FAILED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 1, 2, 3
+#: Of a process that analyses flows: a piece of records needs more, and no machine has as much.
+MIN_MEMORY_MB, MAX_MEMORY_MB = 64, 1 << 24
 _COMMANDS = ("learn", "templates", "formats", "diagnose")
 
 
@@ -59,6 +61,13 @@ def _parser() -> argparse.ArgumentParser:
         "--as-of", type=_time, metavar="TIME", help="when the evidence was taken: ISO 8601 or seconds"
     )
     diagnose.add_argument("--time-zone", default="UTC", help="of time stamps that name none (default UTC)")
+    diagnose.add_argument(
+        "--memory-mb",
+        type=_megabytes,
+        default=0,
+        metavar="MB",
+        help="of each process that analyses flows; beyond it the report tells so and leaves them out (default: any)",
+    )
     diagnose.add_argument("--json", action="store_true", help="print the report as one JSON object")
     diagnose.add_argument(
         "--batch", action="store_true", help="each file or directory in PATH is a job of its own; prints a line each"
@@ -73,6 +82,13 @@ def _parser() -> argparse.ArgumentParser:
     templates.add_argument("--out", type=Path, required=True, metavar="FILE.csv")
     commands.add_parser("formats", help="the table of all formats that are read, as Markdown")
     return parser
+
+
+def _megabytes(text: str) -> int:
+    """The number of ``--memory-mb``."""
+    if not text.isdecimal() or not MIN_MEMORY_MB <= int(text) <= MAX_MEMORY_MB:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of megabytes from {MIN_MEMORY_MB} on")
+    return int(text)
 
 
 def _time(text: str) -> float:
@@ -223,7 +239,7 @@ def _report(
         raise UsageError(_nothing_found(found))
     from diagnosis import budgets, pipeline, report, runners
 
-    with runners.Processes(parse_pool.processes()) as runner:
+    with runners.Processes(parse_pool.processes(), options.memory_mb << 20) as runner:
         diagnosis = pipeline.diagnose(
             found.parsed,
             history=history,

@@ -8,6 +8,10 @@ from typing import Final
 _DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
+class MemoryLimitReached(Exception):
+    """A process reached the memory that it may have; the text is a sentence for the reader."""
+
+
 def is_fault(error: BaseException) -> bool:
     """Whether the work failed: any ``Exception``, and the panic of a native library, which derives from
     ``BaseException`` alone and would pass ``except Exception``. Not an exit or an interrupt.

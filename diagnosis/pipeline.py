@@ -271,6 +271,9 @@ def _run_guarded[R, F](
     nothing: tuple[R | None, F] = None, finding_of(None)
     try:
         return budgets.run(what, run, nothing, is_part=True)
+    except faults.MemoryLimitReached as error:
+        budgets.told.append(f"The {what} were not analysed. {error}")
+        return nothing
     except BaseException as error:
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise

@@ -62,9 +62,10 @@ def write(folder: Path, copies: int, steps: int = STEPS) -> int:
     return block.height * copies
 
 
-def analyse(folder: Path, processes: int, former: Path | None) -> Usage:
+def analyse(folder: Path, processes: int, memory_mb: int, former: Path | None) -> Usage:
     """The command line on the capture; ``former``: with the engine of another checkout."""
     argv = [sys.executable, "-m", "diagnosis", folder / CAPTURE, "--inventory", folder / INVENTORY, "--json"]
+    argv += ["--memory-mb", memory_mb] if memory_mb else []
     root = former or Path.cwd()
     own = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:processes]))]
     return run(["env", f"PYTHONPATH={root}", *own, *map(str, argv)])
@@ -75,6 +76,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--copies", type=int, default=6)
     options.add_argument("--processes", type=int, default=2, help="cores that the command may use")
+    options.add_argument("--memory-mb", type=int, default=0, help="that each of the command's processes may have")
     options.add_argument("--data", type=Path, help="keep the capture here, or take it from here")
     options.add_argument("--report", type=Path, help="write the report here")
     options.add_argument("--former", type=Path, help="a checkout whose engine is measured instead")
@@ -86,13 +88,15 @@ def main() -> None:
         if not (folder / CAPTURE).exists():
             write(folder, chosen.copies)
         records = pl.scan_parquet(folder / CAPTURE).select(pl.len()).collect().item()
-        cost = analyse(folder, chosen.processes, chosen.former)
+        cost = analyse(folder, chosen.processes, chosen.memory_mb, chosen.former)
     print(
         f"{records / 1e6:.2f} M records: {cost.wall_s:.1f} s wall, {cost.cpu_s:.1f} CPU s, {cost.peak_mib:,.0f} MiB "
         f"of all processes, {cost.largest_mib:,.0f} MiB of the largest",
         flush=True,
     )
-    for job in json.loads(cost.output)["flows"]["jobs"]:
+    report = json.loads(cost.output)
+    print(*report["missing"], sep="\n")
+    for job in report.get("flows", {}).get("jobs", ()):
         print(f"  {len(job['members'])} members, {job['parallelism']}, {len(job['steps'])} steps")
     if chosen.report is not None:
         chosen.report.write_text(cost.output)

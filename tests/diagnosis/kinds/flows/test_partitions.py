@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.__main__ import main
+from diagnosis.__main__ import EXIT_UNUSABLE, main
+from diagnosis.faults import MemoryLimitReached
 from diagnosis.kinds.flows.capture import capture, packing, partitions, pieces
 from diagnosis.kinds.flows.capture.capture import Flows, sender_values
 from diagnosis.model import Runner
@@ -110,6 +113,32 @@ def test_this_process_does_what_a_process_that_the_system_ended_did_not(
         with Processes(2) as runner:
             monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
             of_runner(tmp_path, monkeypatch, runner)
+
+
+def test_a_process_beyond_its_memory_is_told_from_one_that_the_system_ended() -> None:
+    with Processes(1, 64 << 20) as runner:
+        assert len(runner._begin(partial(bytes, 8 << 20))()) == 8 << 20
+        with pytest.raises(MemoryLimitReached, match="more than 64 MB, which `--memory-mb` allows"):
+            runner._begin(partial(bytes, 256 << 20))()
+    with Processes(1, 64 << 20) as runner, pytest.raises(MemoryLimitReached):
+        runner._begin(os.abort)()
+
+
+def test_flows_beyond_the_memory_are_left_out_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def is_full(*_: Any) -> Any:
+        raise MemoryLimitReached("Allow more.")
+
+    capture = simulate(Job(tp=2, pp=2, dp=4, gpus=2, steps=16))
+    capture.records.write_parquet(file := tmp_path / "flows.parquet")
+    monkeypatch.setattr(pieces, "PIECE_ROWS", capture.records.height // 2)
+    monkeypatch.setattr(Processes, "__call__", is_full)
+    main([str(file), "--json", "--memory-mb", "64"])
+    report = json.loads(capsys.readouterr().out)
+    assert "The network flows were not analysed. Allow more." in report["missing"]
+    assert "flows" not in report
+    assert main([str(file), "--memory-mb", "1"]) == EXIT_UNUSABLE
 
 
 def test_the_command_keeps_many_records_in_files_and_lets_processes_do_parts(
