@@ -21,6 +21,10 @@ from diagnosis.kinds.flows.capture.partitions import fill_columns, partition, ru
 
 #: A few records further than this many seconds from the middle do not belong to this capture.
 MAX_FROM_MIDDLE_S: Final = 30 * 86_400
+#: A share of the records that is a few.
+MAX_ASTRAY_SHARE: Final = 0.01
+#: With coarser times (seconds) two real transfers of one size may look alike.
+MAX_FINE_S: Final = 1e-5
 #: Starts from which the middle and the stretches are taken, evenly spread over the files.
 SAMPLE_STARTS: Final = 1 << 20
 
@@ -80,40 +84,64 @@ def order_records(coded: CodedRecords, resolution_s: float, disk: pieces.Disk | 
 
 
 def _order_stretches(coded: CodedRecords, resolution_s: float, disk: pieces.Disk) -> OrderedRecords:
-    every = -(-coded.total // SAMPLE_STARTS)
-    starts = coded.scan().select(pl.col("start").gather_every(every)).collect(engine="streaming")["start"]
-    middle = float(starts.median())  # type: ignore[arg-type]
-    ordered = starts.sort().to_numpy()
-    count = -(-coded.total // pieces.PIECE_ROWS)
-    bounds = np.unique(ordered[np.arange(1, count) * len(ordered) // count])
-    stretches: list[list[_Values]] = [[] for _ in range(len(bounds) + 1)]
-    begins, far = np.full(2, _NEVER), 0
-    reading = [
-        (coded, piece.start, piece.stop - piece.start, bounds, middle) for piece in pieces.pieces_of(coded.total)
-    ]
-    for values, cuts, first, own_far in run_parts(disk, _divide, reading):
-        kept = [pieces.store(column, disk) for column in values]
-        for number, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
-            if low < high:
-                stretches[number].append([column[low:high] for column in kept])
-        begins, far = np.minimum(begins, first), far + own_far
-    astray = far if far < 0.01 * coded.total else 0
+    """Divides the records among stretches of time, and sorts each stretch."""
+    middle, bounds = _middle_and_bounds(coded)
+    divided = _divide_all(coded, bounds, middle, disk)
+    astray = divided.far if divided.far < MAX_ASTRAY_SHARE * coded.total else 0
     near = middle if astray else None
     total = coded.total - astray
     is_to_clear = True
-    if resolution_s > 1e-5:
-        different = sum(run_parts(disk, _count_different, [(stretch, near) for stretch in stretches if stretch]))
+    if resolution_s > MAX_FINE_S:
+        different = sum(run_parts(disk, _count_different, [(stretch, near) for stretch in divided.stretches]))
         is_to_clear = _has_repeats(total, different, resolution_s)
-    t0 = int(begins[0 if astray else 1].min())
+    t0 = divided.first_near if astray else divided.first
     kinds = [np.float64 if name in _TIMES else kind for name, kind in _COLUMN_TYPES.items()]
-    parts = [(stretch, near, t0, is_to_clear) for stretch in stretches if stretch]
-    most = [sum(len(values[0]) for values in stretch) for stretch, *_ in parts]
+    parts = [(stretch, near, t0, is_to_clear) for stretch in divided.stretches]
+    most = [sum(len(values[0]) for values in stretch) for stretch in divided.stretches]
     columns, counts = fill_columns(disk, _sort_stretch, parts, most, kinds)
     if counts != most:
         first = itertools.accumulate(most, initial=0)
         runs = [([column[low : low + n] for column in columns],) for low, n in zip(first, counts, strict=False)]
         columns, _ = fill_columns(disk, _kept_rows, runs, counts, kinds)
     return OrderedRecords(dict(zip(_COLUMN_TYPES, columns, strict=True)), t0, total - sum(counts), astray)
+
+
+@dataclass(slots=True)
+class _Divided:
+    """The rows of each stretch that has any, in the order of the files; the first start of all, and of those near the
+    middle; how many are far from it.
+    """
+
+    stretches: list[list[_Values]]
+    first: int = _NEVER
+    first_near: int = _NEVER
+    far: int = 0
+
+
+def _middle_and_bounds(coded: CodedRecords) -> tuple[float, npt.NDArray[np.int64]]:
+    """The middle of the starts, and when all stretches but the first begin."""
+    every = -(-coded.total // SAMPLE_STARTS)
+    starts = coded.scan().select(pl.col("start").gather_every(every)).collect(engine="streaming")["start"]
+    ordered = starts.sort().to_numpy()
+    count = -(-coded.total // pieces.PIECE_ROWS)
+    middle = float(starts.median())  # type: ignore[arg-type]
+    return middle, np.unique(ordered[np.arange(1, count) * len(ordered) // count])
+
+
+def _divide_all(coded: CodedRecords, bounds: npt.NDArray[np.int64], middle: float, disk: pieces.Disk) -> _Divided:
+    divided = _Divided([[] for _ in range(len(bounds) + 1)])
+    rows = pieces.pieces_of(coded.total)
+    reading = [(coded, piece.start, piece.stop - piece.start, bounds, middle) for piece in rows]
+    for values, cuts, (first_near, first), far in run_parts(disk, _divide, reading):
+        kept = [pieces.store(column, disk) for column in values]
+        for stretch, (low, high) in zip(divided.stretches, itertools.pairwise(cuts.tolist()), strict=True):
+            if low < high:
+                stretch.append([column[low:high] for column in kept])
+        divided.first = min(divided.first, int(first))
+        divided.first_near = min(divided.first_near, int(first_near))
+        divided.far += far
+    divided.stretches = [stretch for stretch in divided.stretches if stretch]
+    return divided
 
 
 @partition
@@ -180,7 +208,7 @@ def _without_astray(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     start, end = table["start"].to_numpy(), table["end"].to_numpy()
     far = pl.Series(_is_far(start, end, float(table["start"].median())))  # type: ignore[arg-type]
     count = int(far.sum())
-    return (table.filter(~far), count) if 0 < count < 0.01 * table.height else (table, 0)
+    return (table.filter(~far), count) if 0 < count < MAX_ASTRAY_SHARE * table.height else (table, 0)
 
 
 def _has_repeats(records: int, different: int, resolution_s: float) -> bool:
@@ -188,7 +216,7 @@ def _has_repeats(records: int, different: int, resolution_s: float) -> bool:
     alike, so only a duplication of the whole capture is removed.
     """
     repeated = 1.0 - different / records
-    return repeated > 0.0 and (resolution_s <= 1e-5 or repeated >= 0.3)
+    return repeated > 0.0 and (resolution_s <= MAX_FINE_S or repeated >= 0.3)
 
 
 def _key(table: pl.DataFrame) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -11,6 +12,7 @@ import polars as pl
 from diagnosis import faults, operations
 from diagnosis.kinds.flows.read.flow_records import RecordWriter, quality
 from diagnosis.kinds.flows.read.readers import READERS, UnusableFlows, sniff
+from diagnosis.kinds.flows.read.readers.base import Reading
 from diagnosis.model import Kind, Parsed, ParseHints
 
 #: Receivers that are named of those that a firewall refuses.
@@ -62,32 +64,6 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
     if reading.operations:
         facts_of = {"formats": [operations.FORMAT], "states": operations.stored(reading.operations)}
         return Parsed(path, Kind.STATE, lines=reading.lines, facts=facts_of)
-    facts: dict[str, Any] = {
-        "format": reading.format,
-        "time_zone": reading.time_zone,
-        "sampling": reading.sampling,
-        "bad_rows": reading.bad_rows,
-        "reversed": out.reversed,
-    }
-    if reading.bandwidth is not None:
-        facts["bandwidth"] = msgspec.to_builtins(reading.bandwidth)
-    facts |= quality(columns)
-    if places := reading.refusals.places():
-        facts["refused"] = places[:_MAX_REFUSED]
-    notes = [*reading.notes]
-    if out.dropped:
-        notes.append(
-            f"{out.dropped} of {out.dropped + out.rows} rows had no usable time, address or byte count; "
-            "they were left out."
-        )
-    if reading.bad_lines:
-        lines = f"{reading.bad_lines:,} {'line holds' if reading.bad_lines == 1 else 'lines hold'}"
-        notes.append(f"{lines} no record (cut, or not in the form of the others); they were left out.")
-    if reading.cut_rows:
-        rows = f"{reading.cut_rows:,} {'row has' if reading.cut_rows == 1 else 'rows have'}"
-        notes.append(f"{rows} more fields than the header names; fields beyond its last column were left out.")
-    if out.reversed:
-        notes.append(f"{out.reversed} records ended before they began; their duration is taken as zero.")
     skipped = None
     if not out.rows and reading.bandwidth is None:
         skipped = (
@@ -100,7 +76,43 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
         Kind.FLOW,
         lines=reading.lines,
         skipped=skipped,
-        notes=tuple(notes),
-        facts={"flow": facts},
+        notes=(*reading.notes, *_left_out(reading, out)),
+        facts={"flow": _facts(reading, out) | quality(columns) | _refused(reading)},
         columns=columns,
     )
+
+
+def _facts(reading: Reading, out: RecordWriter) -> dict[str, Any]:
+    """How the file was read."""
+    facts: dict[str, Any] = {
+        "format": reading.format,
+        "time_zone": reading.time_zone,
+        "sampling": reading.sampling,
+        "bad_rows": reading.bad_rows,
+        "reversed": out.reversed,
+    }
+    if reading.bandwidth is not None:
+        facts["bandwidth"] = msgspec.to_builtins(reading.bandwidth)
+    return facts
+
+
+def _refused(reading: Reading) -> dict[str, Any]:
+    places = reading.refusals.places()
+    return {"refused": places[:_MAX_REFUSED]} if places else {}
+
+
+def _left_out(reading: Reading, out: RecordWriter) -> Iterator[str]:
+    """What was left out or taken otherwise than the file states, in sentences with counts."""
+    if out.dropped:
+        yield (
+            f"{out.dropped} of {out.dropped + out.rows} rows had no usable time, address or byte count; "
+            "they were left out."
+        )
+    if reading.bad_lines:
+        lines = f"{reading.bad_lines:,} {'line holds' if reading.bad_lines == 1 else 'lines hold'}"
+        yield f"{lines} no record (cut, or not in the form of the others); they were left out."
+    if reading.cut_rows:
+        rows = f"{reading.cut_rows:,} {'row has' if reading.cut_rows == 1 else 'rows have'}"
+        yield f"{rows} more fields than the header names; fields beyond its last column were left out."
+    if out.reversed:
+        yield f"{out.reversed} records ended before they began; their duration is taken as zero."

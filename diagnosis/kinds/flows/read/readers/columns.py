@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -97,6 +97,16 @@ class Columns:
         """Converts an exporter's table to ours (see ``records.SCHEMA``); bytes sent back become separate records."""
         if not table.height:
             return table.clear().select([])
+        columns = [*self._times(table, time_zone, reading), *self._values(table)]
+        out = pl.DataFrame(columns)
+        if {"action", "dst_port"} <= self.found.keys():
+            reading.refusals.add(out, table[self.found["action"][0]])
+        if "sampling" in self.found:
+            out = self._scaled_up(out, table, reading)
+        return _both_ways(out)
+
+    def _times(self, table: pl.DataFrame, time_zone: str, reading: Reading) -> tuple[pl.Series, pl.Series]:
+        """Start and end of each row; without an end or a duration, a record is an instant."""
         start = self._time(table, "start", time_zone, reading)
         end = self._time(table, "end", time_zone, reading)
         length = self._length(table)
@@ -108,21 +118,18 @@ class Columns:
             reading.notes.append(INSTANTS_NOTE)
         if length is not None and (end is None or _is_coarse(start)):
             end = start + length
-        columns: list[pl.Series] = [start.alias("start"), (end if end is not None else start).alias("end")]
+        return start.alias("start"), (end if end is not None else start).alias("end")
+
+    def _values(self, table: pl.DataFrame) -> Iterator[pl.Series]:
+        """Addresses, path, counts and protocol of each row, as far as there are columns."""
         for name, columns_of in self.found.items():
             if name in ("src", "dst", "path"):
-                columns.append(_address([table[c] for c in columns_of], name))
+                yield _address([table[c] for c in columns_of], name)
             elif name in COUNTS:
                 value = _first_present([_number(table[c]) * (unit_of(c, SIZE_UNITS) or 1.0) for c in columns_of])
-                columns.append(value.cast(pl.Int64, strict=False).alias(name))
+                yield value.cast(pl.Int64, strict=False).alias(name)
         if "proto" in self.found:
-            columns.append(_first_present([_protocol(table[c]) for c in self.found["proto"]]).alias("proto"))
-        out = pl.DataFrame(columns)
-        if {"action", "dst_port"} <= self.found.keys():
-            reading.refusals.add(out, table[self.found["action"][0]])
-        if "sampling" in self.found:
-            out = self._scaled_up(out, table, reading)
-        return _both_ways(out)
+            yield _first_present([_protocol(table[c]) for c in self.found["proto"]]).alias("proto")
 
     def _time(self, table: pl.DataFrame, name: str, time_zone: str, reading: Reading) -> pl.Series | None:
         columns = [c for c in self.found.get(name, []) if table[c].null_count() < table.height]

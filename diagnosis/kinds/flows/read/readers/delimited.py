@@ -115,23 +115,30 @@ def find_header(head: bytes) -> Header | None:
         return _by_values(head)
     for line in lines:
         text = line.decode("utf-8-sig" if at == 0 else "utf-8", "replace").strip("\r")
-        size = min(at + len(line) + 1, len(head))
         if text.startswith("#separator"):
             separator = text.split(" ", 1)[-1].encode().decode("unicode_escape", "replace")
-        elif text.startswith("#fields"):
-            names = text.split(separator or "\t")[1:]
-            if Columns.fit(names):
-                return Header(tuple(names), separator or "\t", size, "zeek-conn")
-        elif text and not text.startswith("#"):
-            found = _names(text)
-            if found is not None:
-                named = Header(tuple(found[0]), found[1], size, _format(found[0]))
-                taken = None if at or Columns.are_enough(found[0]) else _by_values(head)
-                return taken or named
-            if _is_aws(text):
-                return Header(tuple(AWS), " ", at, "aws-vpc")
+        elif header := _header_in(text, head, at, min(at + len(line) + 1, len(head)), separator or "\t"):
+            return header
         at += len(line) + 1
     return _by_values(head)
+
+
+def _header_in(text: str, head: bytes, at: int, size: int, separator: str) -> Header | None:
+    """The header that a line states, or the one that a record of AWS has; ``at``, ``size``: its first byte and the one
+    after it.
+    """
+    if text.startswith("#fields"):
+        fields = text.split(separator)[1:]
+        return Header(tuple(fields), separator, size, "zeek-conn") if Columns.fit(fields) else None
+    if not text or text.startswith("#"):
+        return None
+    found = _names(text)
+    if found is None:
+        return Header(tuple(AWS), " ", at, "aws-vpc") if _is_aws(text) else None
+    names, mark = found
+    named = Header(tuple(names), mark, size, _format(names))
+    taken = None if at or Columns.are_enough(names) else _by_values(head)
+    return taken or named
 
 
 def _by_values(head: bytes) -> Header | None:
@@ -209,25 +216,7 @@ def _format(names: list[str]) -> str:
 def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
     """Reads block by block; rows that do not fit the header are counted, not guessed."""
     head = stream.read(1 << 16)
-    header = find_header(head)
-    if header is None and is_sflowtool(head):
-        raise UnusableFlows(
-            "sflowtool -l prints no time. Export with sflowtool -J (JSON with time), goflow2, or nfdump."
-        )
-    if header is None and is_aws_custom(head):
-        raise UnusableFlows(
-            "AWS flow logs in an order of their own need their header line: add the line of the log's format, "
-            "as files in S3 have it: version … srcaddr dstaddr … bytes packets start end …"
-        )
-    if header is not None and len(header.separator) != 1:
-        raise UnusableFlows(f"The columns are divided by '{header.separator}'. Export with one sign, such as a tab.")
-    if header is None and (separator := unknown_separator(head)):
-        raise UnusableFlows(f"The columns are divided by '{separator}'. Export with commas, tabs, semicolons or |.")
-    if header is None:
-        raise UnusableFlows(
-            "No header line with source, destination and time was found. "
-            "Add one, for example: start_time,duration,src,dst,bytes."
-        )
+    header = _header_of(head)
     columns = Columns.of(header.names)
     reading = Reading(header.format, notes=[header.note] if header.note else [])
     bursts = Bursts(out) if header.format == "tshark" else None
@@ -253,6 +242,30 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
         bursts.finish()
         reading.notes.append("One row a packet: packets closer than 2 ms were joined to transfers.")
     return reading
+
+
+def _header_of(head: bytes) -> Header:
+    """The header of a file. Raises ``UnusableFlows`` with what to export instead."""
+    header = find_header(head)
+    if header is not None:
+        if len(header.separator) == 1:
+            return header
+        raise UnusableFlows(f"The columns are divided by '{header.separator}'. Export with one sign, such as a tab.")
+    if is_sflowtool(head):
+        raise UnusableFlows(
+            "sflowtool -l prints no time. Export with sflowtool -J (JSON with time), goflow2, or nfdump."
+        )
+    if is_aws_custom(head):
+        raise UnusableFlows(
+            "AWS flow logs in an order of their own need their header line: add the line of the log's format, "
+            "as files in S3 have it: version … srcaddr dstaddr … bytes packets start end …"
+        )
+    if separator := unknown_separator(head):
+        raise UnusableFlows(f"The columns are divided by '{separator}'. Export with commas, tabs, semicolons or |.")
+    raise UnusableFlows(
+        "No header line with source, destination and time was found. "
+        "Add one, for example: start_time,duration,src,dst,bytes."
+    )
 
 
 def _packet_rows(rows: pl.DataFrame) -> pl.DataFrame:
