@@ -187,13 +187,36 @@ def _find_offsets(
     transfers: dict[int, dict[int, SeenTransfers]], count: int, grid: float, disk: pieces.Disk | None
 ) -> tuple[Floats | None, np.ndarray]:
     """Each collector's offset, and whether it comes from a common ring; None if no clock is wrong."""
-    offset = np.zeros(count)
-    group = np.arange(count)
+    clocks = _Clocks(np.zeros(count), np.arange(count))
+    off = _join_within_rings(clocks, transfers, grid)
+    loose = list(itertools.chain.from_iterable(transfers.values()))
+    hub = int(np.bincount(clocks.group[loose]).argmax())
+    exact = clocks.group == hub
+    off += _join_with_hub(clocks, hub, transfers, grid, disk)
+    return (clocks.offset if off else None), exact
+
+
+@dataclass(frozen=True, slots=True)
+class _Clocks:
+    """The offset of each collector's clock, and the group of collectors whose clocks were compared."""
+
+    offset: Floats
+    group: Ints
+
+    def join(self, a: int, b: int, apart: float) -> None:
+        """Puts b's group on a's clock: b is ``apart`` seconds ahead of a."""
+        moved = self.group == self.group[b]
+        self.offset[moved] += self.offset[a] + apart - self.offset[b]
+        self.group[moved] = self.group[a]
+
+
+def _join_within_rings(clocks: _Clocks, transfers: dict[int, dict[int, SeenTransfers]], grid: float) -> int:
+    """Compares collectors that saw one ring; returns how many clocks are wrong."""
     off = tried = 0
     for ring in transfers.values():
         first, *others = sorted(ring, key=lambda c: -len(ring[c].end))
         for other in others:
-            if group[first] == group[other] or (off == 0 and tried >= MAX_TRIED):
+            if clocks.group[first] == clocks.group[other] or (off == 0 and tried >= MAX_TRIED):
                 continue
             apart = most_frequent_difference(ring[first], ring[other], grid, sharp=True)
             if apart is None:
@@ -201,12 +224,24 @@ def _find_offsets(
             tried += 1
             # Hops of one collective overlap: only a clock difference can make them end further apart than they last.
             off += abs(apart) >= max(THRESHOLDS.min_offset_s, ring[first].length, ring[other].length)
-            _join_groups(offset, group, first, other, apart)
-    loose = list(itertools.chain.from_iterable(transfers.values()))
-    hub = int(np.bincount(group[loose]).argmax())
-    exact = group == hub
+            clocks.join(first, other, apart)
+    return off
+
+
+def _join_with_hub(
+    clocks: _Clocks,
+    hub: int,
+    transfers: dict[int, dict[int, SeenTransfers]],
+    grid: float,
+    disk: pieces.Disk | None,
+) -> int:
+    """Compares collectors that saw no ring with those of the largest group, by other rings; returns how many clocks are
+    surely wrong.
+    """
+    group, off = clocks.group, 0
     known = [(ring, c) for ring, c in _each_seen(transfers) if group[c] == hub]
-    apart_from_hub = [m for m in members_of(group, np.array(sorted(set(loose)), dtype=np.int64)) if group[m[0]] != hub]
+    seen = np.array(sorted({c for _, c in _each_seen(transfers)}), dtype=np.int64)
+    apart_from_hub = [m for m in members_of(group, seen) if group[m[0]] != hub]
     compared = [_rings_to_compare(known, transfers, members) for members in apart_from_hub]
     batches = [compared[low : low + THRESHOLDS.batch_rings] for low in range(0, len(compared), THRESHOLDS.batch_rings)]
     sent = [
@@ -222,8 +257,8 @@ def _find_offsets(
         # millisecond times the peak is too broad to prove a clock difference by itself.
         peers = grid <= 2 * FINE_GRID_S and bool(near[a].nodes) and near[a].nodes == far[b].nodes
         off += peers and abs(seconds) >= max(2 * THRESHOLDS.coarse_grid_s, near[a].length, far[b].length)
-        _join_groups(offset, group, a, b, seconds)
-    return (offset if off else None), exact
+        clocks.join(a, b, seconds)
+    return off
 
 
 def _each_seen(transfers: dict[int, dict[int, SeenTransfers]]) -> Iterator[Seen]:
@@ -274,13 +309,6 @@ def _burst_ends(transfers: SeenTransfers) -> SeenTransfers:
     gaps = begins - stops
     long = stops[gaps >= 0.3 * np.quantile(gaps, 0.98)] if len(gaps) else stops
     return SeenTransfers(long, np.zeros(len(long)))
-
-
-def _join_groups(offset: Floats, group: Ints, a: int, b: int, apart: float) -> None:
-    """Puts b's group on a's clock: b is ``apart`` seconds ahead of a."""
-    moved = group == group[b]
-    offset[moved] += offset[a] + apart - offset[b]
-    group[moved] = group[a]
 
 
 def most_frequent_difference(a: SeenTransfers, b: SeenTransfers, grid: float, *, sharp: bool) -> float | None:

@@ -164,23 +164,18 @@ def _join_rings(
     sizes = _recurring_sizes(flows, ring_of, len(rings), capture.has_bytes)
     circles = _true_rings(rings, present, pairs, ring_of)
     sizes = [own if circle else own[:0] for own, circle in zip(sizes, circles, strict=True)]
-    several = [family for family in families if len(family) > 1]
-    tensor = {
-        total: _tensor_ranks(
-            [f for f in several if len(f) == total],
-            present,
-            sizes,
-            flows,
-            ring_of=ring_of,
-            fine=capture.resolution_s < THRESHOLDS.coarse_resolution_s,
-            how=how,
-            agrees=lambda size: "dp" in stated and may_be_stated(stated, "dp", size, len(job.members)),
-        )
-        for total in {len(f) for f in several}
-    }
+    fine = capture.resolution_s < THRESHOLDS.coarse_resolution_s
+
+    def agrees(size: int) -> bool:
+        return "dp" in stated and may_be_stated(stated, "dp", size, len(job.members))
+
+    into_of: dict[int, int] = {1: 1}
+    for total in sorted({len(family) for family in families} - {1}):
+        alike = [family for family in families if len(family) == total]
+        into_of[total] = _tensor_ranks(alike, present, sizes, flows, ring_of=ring_of, fine=fine, how=how, agrees=agrees)
     groups: list[Ints] = []
     for family in families:
-        into = tensor.get(len(family), len(family))
+        into = into_of[len(family)]
         groups.extend(np.sort(np.concatenate([rings[n] for n in family[r::into]])) for r in range(into))
     return sorted(groups, key=lambda g: (-len(g), int(g[0])))
 
@@ -311,23 +306,16 @@ def _tensor_ranks(
     """
     total = len(families[0])
     options = [t for t in range(1, total + 1) if total % t == 0]
-    score = {t: 0.3 if t == total else 0.0 for t in options}
     all_members = sum(present[n] for n in families[0])
+    score = {t: 0.3 if t == total else 0.0 for t in options}
     for t in options:
         score[t] += THRESHOLDS.stated_log_odds if agrees(all_members // t) else 0.0
     looked = families[:MAX_FAMILIES]
     for numbers, scatter in zip(looked, ring_scatters(looked, flows, ring_of), strict=True):
-        members = sum(present[n] for n in numbers)
+        own = [present[n] for n in numbers]
         values = np.unique(np.concatenate([sizes[n] for n in numbers]))
-        own = _divisibility(values, present[numbers[0]])
         for t in options:
-            whole, near = _divisibility(values, members // t), lockstep_evidence(scatter, t, 2.0 if fine else 0.6)
-            # machines that reduce first are in lockstep: without lockstep, it is just a ring
-            if near > 0 and t < total:
-                whole = max(
-                    whole, own - (THRESHOLDS.inside_first_log_odds if fine else 3 * THRESHOLDS.inside_first_log_odds)
-                )
-            score[t] += near + whole
+            score[t] += _evidence_of_groups(t, own, values, scatter, fine=fine)
     best, runner = sorted(options, key=lambda t: -score[t])[:2]
     how.append(
         f"{total} rings on the same machines form {best} group{'s' if best > 1 else ''} of {all_members // best} "
@@ -335,6 +323,18 @@ def _tensor_ranks(
         f"{'; the job states groups of this size' if agrees(all_members // best) else ''})."
     )
     return best
+
+
+def _evidence_of_groups(groups: int, present: list[int], values: Ints, scatter: Floats, *, fine: bool) -> float:
+    """The evidence that rings with so many members ``present`` form ``groups`` groups: by lockstep, and by sizes."""
+    together, odds = 0.6, 3 * THRESHOLDS.inside_first_log_odds
+    if fine:
+        together, odds = 2.0, THRESHOLDS.inside_first_log_odds
+    whole, near = _divisibility(values, sum(present) // groups), lockstep_evidence(scatter, groups, together)
+    # machines that reduce first are in lockstep: without lockstep, it is just a ring
+    if near > 0 and groups < len(present):
+        whole = max(whole, _divisibility(values, present[0]) - odds)
+    return near + whole
 
 
 def _divisibility(values: Ints, ranks: int) -> float:

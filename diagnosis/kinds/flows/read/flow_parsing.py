@@ -77,14 +77,14 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
         lines=reading.lines,
         skipped=skipped,
         notes=(*reading.notes, *_left_out(reading, out)),
-        facts={"flow": _facts(reading, out) | quality(columns) | _refused(reading)},
+        facts={"flow": _facts(reading, out, columns)},
         columns=columns,
     )
 
 
-def _facts(reading: Reading, out: RecordWriter) -> dict[str, Any]:
-    """How the file was read."""
-    facts: dict[str, Any] = {
+def _facts(reading: Reading, out: RecordWriter, columns: Path) -> dict[str, Any]:
+    """How the file was read, and the quality of the capture."""
+    stated = {
         "format": reading.format,
         "time_zone": reading.time_zone,
         "sampling": reading.sampling,
@@ -92,13 +92,10 @@ def _facts(reading: Reading, out: RecordWriter) -> dict[str, Any]:
         "reversed": out.reversed,
     }
     if reading.bandwidth is not None:
-        facts["bandwidth"] = msgspec.to_builtins(reading.bandwidth)
-    return facts
-
-
-def _refused(reading: Reading) -> dict[str, Any]:
-    places = reading.refusals.places()
-    return {"refused": places[:_MAX_REFUSED]} if places else {}
+        stated["bandwidth"] = msgspec.to_builtins(reading.bandwidth)
+    if places := reading.refusals.places():
+        stated["refused"] = places[:_MAX_REFUSED]
+    return stated | quality(columns)
 
 
 def _left_out(reading: Reading, out: RecordWriter) -> Iterator[str]:
