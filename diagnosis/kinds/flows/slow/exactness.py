@@ -23,7 +23,7 @@ _MAX_LENGTHS: Final = 1_000_000
 
 
 def exact_to_s(job: JobFlows, pairs: Pairs, capture: Capture) -> float:
-    """The seconds that the times of a job are exact to."""
+    """The seconds that the times of a job are exact to. O(records)."""
     return max(capture.resolution_s, _cut_after_s(job.flows, len(pairs.a)))
 
 

@@ -66,7 +66,7 @@ def _machines(members: Iterable[int], capture: Capture) -> frozenset[str]:
 def find_lasting_slowness(
     transfers: Transfers, steps: Steps, layout: Layout, usual: float, capture: Capture
 ) -> LastingSlowness:
-    """What is slow in one job from the first step to the last."""
+    """What is slow in one job from the first step to the last. O(ways log ways)."""
     nothing = LastingSlowness([], [], [], [])
     if transfers.ways.is_empty():
         return nothing

@@ -70,7 +70,7 @@ def late_members(
     transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float
 ) -> list[SlowReport]:
     """Members that begin their part of the collectives late for several steps in a row: the others
-    wait for them.
+    wait for them. O(members · steps).
     """
     if transfers.late.is_empty():
         return []

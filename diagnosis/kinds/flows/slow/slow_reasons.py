@@ -68,7 +68,7 @@ def explain(
     episodes: list[Episode], transfers: list[Transfers], layouts: list[Layout], capture: Capture
 ) -> list[tuple[int | None, SlowReport]]:
     """Explains each group of simultaneous episodes by the common parts of its slow units. Returns (job or None for the
-    fabric, finding).
+    fabric, finding). O(episodes · units).
     """
     fabric = _Fabric(transfers, layouts, capture)
     clusters = _simultaneous_episodes(episodes)

@@ -34,6 +34,7 @@ def _usual_sizes(part: Flows, steps: Steps) -> pl.DataFrame:
 def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
     """The steps with ``work``, if the pipeline transfers more in some steps than in others: sequences of varying length
     are the usual false alarm. The expected time of a step is a linear function of the transferred size.
+    O(records between stages).
     """
     if not capture.has_bytes or len(steps) < 8:
         return steps

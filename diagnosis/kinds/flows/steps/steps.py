@@ -77,7 +77,7 @@ class Steps:
 
 
 def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
-    """The job's steps, or None if its traffic has no rhythm."""
+    """The job's steps, or None if its traffic has no rhythm. O(n log n) in records."""
     for pace, types in ((DP, (DP,)), (PP, (PP,)), (EP, (EP, OTHER)), ("all", (DP, PP, EP, OTHER))):
         mask = pairs.of(*types)
         if not mask.any() or (pace == "all" and mask.sum() == pairs.of(DP).sum()):

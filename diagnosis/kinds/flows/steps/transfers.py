@@ -65,7 +65,7 @@ class RecordsByUnit:
 
 
 def divide_by_unit(job: JobFlows, pairs: Pairs, capture: Capture) -> RecordsByUnit:
-    """Begins to divide the records of one job by unit."""
+    """Begins to divide the records of one job by unit. O(records)."""
     count = len(capture.names)
     rings = rings_of(pairs, DP, count)
     ring_of = np.full(count, -1, dtype=np.int64)
