@@ -238,11 +238,8 @@ def _join_with_hub(
     """Compares collectors that saw no ring with those of the largest group, by other rings; returns how many clocks are
     surely wrong.
     """
-    group, off = clocks.group, 0
-    known = [(ring, c) for ring, c in _each_seen(transfers) if group[c] == hub]
-    seen = np.array(sorted({c for _, c in _each_seen(transfers)}), dtype=np.int64)
-    apart_from_hub = [m for m in members_of(group, seen) if group[m[0]] != hub]
-    compared = [_rings_to_compare(known, transfers, members) for members in apart_from_hub]
+    off = 0
+    compared = _comparisons(clocks.group, hub, transfers)
     batches = [compared[low : low + THRESHOLDS.batch_rings] for low in range(0, len(compared), THRESHOLDS.batch_rings)]
     sent = [
         ([[(h.end, h.size) for h in rows] for rows, _ in batch], max(grid, THRESHOLDS.coarse_grid_s))
@@ -259,6 +256,16 @@ def _join_with_hub(
         off += peers and abs(seconds) >= max(2 * THRESHOLDS.coarse_grid_s, near[a].length, far[b].length)
         clocks.join(a, b, seconds)
     return off
+
+
+def _comparisons(
+    group: Ints, hub: int, transfers: dict[int, dict[int, SeenTransfers]]
+) -> list[tuple[list[SeenTransfers], list[Seen]]]:
+    """The rings to compare of each group of collectors apart from the hub."""
+    known = [(ring, c) for ring, c in _each_seen(transfers) if group[c] == hub]
+    seen = np.array(sorted({c for _, c in _each_seen(transfers)}), dtype=np.int64)
+    others = [members for members in members_of(group, seen) if group[members[0]] != hub]
+    return [_rings_to_compare(known, transfers, members) for members in others]
 
 
 def _each_seen(transfers: dict[int, dict[int, SeenTransfers]]) -> Iterator[Seen]:

@@ -110,14 +110,19 @@ def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[Sl
         found = fabric if owner is None else stepped[owner].slow
         found.append(slow)
     for job in stepped:
-        assert job.steps is not None
-        assert job.transfers is not None
-        _, usual, _ = slow_steps(job.steps)
-        lasting = find_lasting_slowness(job.transfers, job.steps, job.layout, usual, capture)
-        job.slow = [slow for slow in job.slow if not lasting.explains(slow, job.steps, capture)]
-        for is_switch, slow in lasting.found:
-            (fabric if is_switch else job.slow).append(slow)
+        fabric += _add_lasting(job, capture)
     return fabric
+
+
+def _add_lasting(job: JobAnalysis, capture: Capture) -> list[SlowReport]:
+    """Adds to a job's findings what is slow in all of it, in place of what that explains; returns those of switches."""
+    assert job.steps is not None
+    assert job.transfers is not None
+    _, usual, _ = slow_steps(job.steps)
+    lasting = find_lasting_slowness(job.transfers, job.steps, job.layout, usual, capture)
+    job.slow = [slow for slow in job.slow if not lasting.explains(slow, job.steps, capture)]
+    job.slow += [slow for is_switch, slow in lasting.found if not is_switch]
+    return [slow for is_switch, slow in lasting.found if is_switch]
 
 
 def _join_stragglers(job: JobAnalysis, fabric: list[SlowReport], capture: Capture) -> list[SlowReport]:

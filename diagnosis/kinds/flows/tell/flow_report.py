@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -109,6 +109,10 @@ def capture_panel(parsed: Sequence[Parsed]) -> list[CaptureRow]:
     return rows
 
 
+_NO_STEPS: Final = "No traffic in the capture repeats in steps."
+_NO_TRAINING: Final = "No training traffic was recognised in the capture."
+
+
 def describe(
     capture: Capture,
     jobs: list[JobAnalysis],
@@ -125,11 +129,7 @@ def describe(
     is_one_way = any(_one_way(a, len(capture.names)) for a in jobs)
     has_timeline = any(row.steps for row in rows)
     if why_not is None and not has_timeline:
-        why_not = (
-            "No traffic in the capture repeats in steps."
-            if rows
-            else "No training traffic was recognised in the capture."
-        )
+        why_not = _NO_STEPS if rows else _NO_TRAINING
     cannot_tell = why_not or next((why for a in jobs if (why := _why_unclear(a))), UNSET)
     silent = [row.ceased for row in rows if row.ceased is not UNSET]
     return FlowReport(
@@ -145,7 +145,7 @@ def describe(
         switches=begun_rates(),
         diagnoses=[_slow_row(s, capture) for s in fabric],
         limits=_limits(capture, jobs, is_one_way=is_one_way),
-        is_late_unknown=is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
+        is_late_unknown=is_one_way or _clocks_disagree(jobs),
         suspects=suspects(jobs, fabric, capture, silent),
     )
 
@@ -264,35 +264,53 @@ def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> l
     """The limits of these flows, in sentences; ``is_one_way``: of :func:`_one_way` of a job."""
     resolution = duration(capture.resolution_s)
     said = [sentence.format(resolution) for is_so, sentence in _LIMITS if is_so(capture)]
+    said += _unknown_lateness(jobs, is_one_way=is_one_way)
+    said += [*_limits_of_places(capture), *_limits_of_clocks(capture, jobs), *_limits_of_stages(jobs)]
+    return list(dict.fromkeys(said))
+
+
+def _limits_of_places(capture: Capture) -> Iterator[str]:
+    if node := _common_node(capture):
+        yield (
+            f"Every record begins or ends at {node}: a capture of one node. Groups and sizes are what it takes part in."
+        )
+
+
+def _unknown_lateness(jobs: list[JobAnalysis], *, is_one_way: bool) -> Iterator[str]:
+    """Why nobody knows who was late."""
     if is_one_way:
-        said.append(
+        yield (
             "No two members were seen in both directions: the capture seems to hold one direction only. Steps are "
             "those of one sender, and the late member is unknown. Export what goes in and what goes out."
         )
-    elif any(clocks_disagree(a.pairs) for a in jobs):
-        said.append(
+    elif _clocks_disagree(jobs):
+        yield (
             "The collectors' clocks disagree: steps are those of one sender, and the late member is unknown. "
             "Synchronise the exporters (PTP or NTP)."
         )
-    node = _common_node(capture)
-    if node:
-        said.append(
-            f"Every record begins or ends at {node}: a capture of one node. Groups and sizes are what it takes part in."
-        )
+
+
+def _clocks_disagree(jobs: list[JobAnalysis]) -> bool:
+    return any(clocks_disagree(a.pairs) for a in jobs)
+
+
+def _limits_of_clocks(capture: Capture, jobs: list[JobAnalysis]) -> Iterator[str]:
     if capture.clocks:
         worst = max(abs(o.seconds) for o in capture.clocks)
-        said.append(
+        yield (
             f"The collectors' clocks were up to {duration(worst)} off. They were put on one time axis by collectives, "
             "whose parts end together. Synchronise the exporters (PTP or NTP)."
         )
     if any(a.rough for a in jobs):
-        said.append(
+        yield (
             "Some collectors see no collective in common; between them the time is exact to a few milliseconds only, "
             "and the slow pipeline stage is unknown."
         )
+
+
+def _limits_of_stages(jobs: list[JobAnalysis]) -> Iterator[str]:
     if any(a.steps is not None and a.layout.pp > 1 and a.stages is None and not a.rough for a in jobs):
-        said.append("A pipeline is no plain chain (interleaved stages): only the replica of a slow stage is known.")
-    return list(dict.fromkeys(said))
+        yield "A pipeline is no plain chain (interleaved stages): only the replica of a slow stage is known."
 
 
 def _one_way(a: JobAnalysis, count: int) -> bool:
