@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_megabytes,
         default=0,
         metavar="MB",
-        help="of each process that analyses flows; beyond it the report tells so and leaves them out (default: any)",
+        help="of each process that analyses flows; beyond it they are left out (default: any)",
     )
     diagnose.add_argument("--json", action="store_true", help="print the report as one JSON object")
     diagnose.add_argument(
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 def _megabytes(text: str) -> int:
     """The number of ``--memory-mb``."""
     if not text.isdecimal() or not MIN_MEMORY_MB <= int(text) <= MAX_MEMORY_MB:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of megabytes from {MIN_MEMORY_MB} on")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from {MIN_MEMORY_MB} on")
     return int(text)
 
 

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 _TOO_MUCH: Final = (
-    "One of its processes needs more than {size:,} MB, which `--memory-mb` allows: allow more. A large job that is "
-    "analysed whole takes most."
+    "One of its processes needs more than {size:,} MB, which `--memory-mb` allows: allow more. "
+    "A large job that is analysed whole takes most."
 )
 
 
 class Processes:
     """Parts are done by ``many`` processes of this machine, which start when the first parts come and end with the
-    ``with`` statement. Each takes the memory of a piece of records, about 200 MB, or of a whole job. If the system ends
-    one of them, this process does what is left; with a limit of ``memory_bytes`` for each, ``MemoryLimitReached`` is
-    raised. Files that are mapped do not count.
+    ``with`` statement. Each takes the memory of a piece of records, about 200 MB, or of a whole job.
+    If the system ends one of them, this process does what is left; with a limit of ``memory_bytes``
+    for each, ``MemoryLimitReached`` is raised. Files that are mapped do not count.
     """
 
     is_far = False
@@ -69,7 +69,7 @@ class Processes:
         return answer
 
     def _instead(self, part: Callable[[], bytes]) -> bytes:
-        """A part that another process did not survive: native code ends it where it gets no memory."""
+        """A part that another process did not survive: without memory, native code ends it."""
         if self._memory_bytes:
             raise self._limit_reached()
         return part()

@@ -66,9 +66,9 @@ def analyse(folder: Path, processes: int, memory_mb: int, former: Path | None) -
     """The command line on the capture; ``former``: with the engine of another checkout."""
     argv = [sys.executable, "-m", "diagnosis", folder / CAPTURE, "--inventory", folder / INVENTORY, "--json"]
     argv += ["--memory-mb", memory_mb] if memory_mb else []
-    root = former or Path.cwd()
+    root = (former or Path.cwd()).resolve()
     own = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:processes]))]
-    return run(["env", f"PYTHONPATH={root}", *own, *map(str, argv)])
+    return run(["env", f"--chdir={root}", *own, *map(str, argv)])
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def main() -> None:
     options.add_argument("--most-cpu-s", type=float, help="a million records, with the start of the program")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() if chosen.data is None else nullcontext(str(chosen.data)) as name:
-        folder = Path(name)
+        folder = Path(name).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / CAPTURE).exists():
             write(folder, chosen.copies)

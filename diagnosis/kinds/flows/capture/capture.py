@@ -297,7 +297,8 @@ def load_capture(
     parsed: Sequence[Parsed], inventory: Sequence[Machine] = (), disk: pieces.Disk | None = None
 ) -> Capture | None:
     """Reads all artifacts' records, drops exact duplicates, sorts by start. None if nothing is usable. With a ``disk``,
-    more than a piece of records are kept there, and memory is that of one piece. O(n log n) in records.
+    more than a piece of records are kept there, and memory is that of one piece. O(n log n) in
+    records.
     """
     usable = [p for p in parsed if p.columns is not None and p.skipped is None and p.lines != 0]
     if not usable:

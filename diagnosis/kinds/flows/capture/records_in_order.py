@@ -92,7 +92,8 @@ def _order_stretches(coded: CodedRecords, resolution_s: float, disk: pieces.Disk
     total = coded.total - astray
     is_to_clear = True
     if resolution_s > MAX_FINE_S:
-        different = sum(run_parts(disk, _count_different, [(stretch, near) for stretch in divided.stretches]))
+        counting = [(stretch, near) for stretch in divided.stretches]
+        different = sum(run_parts(disk, _count_different, counting))
         is_to_clear = _has_repeats(total, different, resolution_s)
     t0 = divided.first_near if astray else divided.first
     kinds = [np.float64 if name in _TIMES else kind for name, kind in _COLUMN_TYPES.items()]
@@ -108,8 +109,8 @@ def _order_stretches(coded: CodedRecords, resolution_s: float, disk: pieces.Disk
 
 @dataclass(slots=True)
 class _Divided:
-    """The rows of each stretch that has any, in the order of the files; the first start of all, and of those near the
-    middle; how many are far from it.
+    """The rows of each stretch that has any, in the order of the files; the first start of all, and of
+    those near the middle; how many are far from it.
     """
 
     stretches: list[list[_Values]]
@@ -121,20 +122,27 @@ class _Divided:
 def _middle_and_bounds(coded: CodedRecords) -> tuple[float, npt.NDArray[np.int64]]:
     """The middle of the starts, and when all stretches but the first begin."""
     every = -(-coded.total // SAMPLE_STARTS)
-    starts = coded.scan().select(pl.col("start").gather_every(every)).collect(engine="streaming")["start"]
+    sample = coded.scan().select(pl.col("start").gather_every(every))
+    starts = sample.collect(engine="streaming")["start"]
     ordered = starts.sort().to_numpy()
     count = -(-coded.total // pieces.PIECE_ROWS)
     middle = float(starts.median())  # type: ignore[arg-type]
     return middle, np.unique(ordered[np.arange(1, count) * len(ordered) // count])
 
 
-def _divide_all(coded: CodedRecords, bounds: npt.NDArray[np.int64], middle: float, disk: pieces.Disk) -> _Divided:
+def _divide_all(
+    coded: CodedRecords,
+    bounds: npt.NDArray[np.int64],
+    middle: float,
+    disk: pieces.Disk,
+) -> _Divided:
     divided = _Divided([[] for _ in range(len(bounds) + 1)])
     rows = pieces.pieces_of(coded.total)
     reading = [(coded, piece.start, piece.stop - piece.start, bounds, middle) for piece in rows]
     for values, cuts, (first_near, first), far in run_parts(disk, _divide, reading):
         kept = [pieces.store(column, disk) for column in values]
-        for stretch, (low, high) in zip(divided.stretches, itertools.pairwise(cuts.tolist()), strict=True):
+        rows_of = itertools.pairwise(cuts.tolist())
+        for stretch, (low, high) in zip(divided.stretches, rows_of, strict=True):
             if low < high:
                 stretch.append([column[low:high] for column in kept])
         divided.first = min(divided.first, int(first))

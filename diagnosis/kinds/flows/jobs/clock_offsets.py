@@ -198,7 +198,7 @@ def _find_offsets(
 
 @dataclass(frozen=True, slots=True)
 class _Clocks:
-    """The offset of each collector's clock, and the group of collectors whose clocks were compared."""
+    """The offset of each collector's clock, and the groups of clocks that were compared."""
 
     offset: Floats
     group: Ints
@@ -210,7 +210,11 @@ class _Clocks:
         self.group[moved] = self.group[a]
 
 
-def _join_within_rings(clocks: _Clocks, transfers: dict[int, dict[int, SeenTransfers]], grid: float) -> int:
+def _join_within_rings(
+    clocks: _Clocks,
+    transfers: dict[int, dict[int, SeenTransfers]],
+    grid: float,
+) -> int:
     """Compares collectors that saw one ring; returns how many clocks are wrong."""
     off = tried = 0
     for ring in transfers.values():
@@ -235,8 +239,8 @@ def _join_with_hub(
     grid: float,
     disk: pieces.Disk | None,
 ) -> int:
-    """Compares collectors that saw no ring with those of the largest group, by other rings; returns how many clocks are
-    surely wrong.
+    """Compares collectors that saw no ring with those of the largest group, by other rings; returns how
+    many clocks are surely wrong.
     """
     off = 0
     compared = _comparisons(clocks.group, hub, transfers)

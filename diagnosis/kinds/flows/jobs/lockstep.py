@@ -45,8 +45,8 @@ def ring_scatters(families: list[list[int]], flows: Flows, ring_of: Ints) -> Ite
 
 @partition
 def _scatter(hops: list[list[Hop]]) -> Floats:
-    """The same for one family: ends and sizes of the first transfers of some senders of each ring. O(rings² ·
-    transfers · log transfers).
+    """The same for one family: ends and sizes of the first transfers of some senders of each ring.
+    O(rings² · transfers · log transfers).
     """
     hops = [[_in_order(hop) for hop in own] for own in hops]
     out = np.ones((len(hops), len(hops)))
@@ -75,7 +75,7 @@ def _spreads(pairs: Iterable[tuple[Hop, Hop]]) -> list[float]:
 
 
 def _are_strangers(some: list[Hop], others: list[Hop], one: float) -> bool:
-    """Whether transfers of two rings have equal sizes more seldom than those within a ring (``one``)."""
+    """Whether transfers of two rings have equal sizes more seldom than those of a ring (``one``)."""
     if not some or not others:
         return False
     return bool(_equal_size_share(some[0], others[0]) < THRESHOLDS.min_equal_sizes * one)
@@ -127,7 +127,7 @@ def _spread(x: Hop, y: Hop) -> float | None:
 
 
 def _middle(values: Floats) -> float:
-    """The median of finite values: as NumPy's, which takes ten times as long for a few hundred of them."""
+    """The median of finite values: as NumPy's, which takes ten times as long for a few hundred."""
     half = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, half)[half])

@@ -305,14 +305,16 @@ def _types(
     fanned = (ring | (mutual >= 0.8)) & (fan >= 1)
     # In an all-to-all both ends send; the hop of a ring between two such cliques is no part of one.
     answered = fanned & (mutual > THRESHOLDS.min_answered)
-    clique, bucketed = _with_buckets(answered & in_clique(a, b, answered, count), sizes, mutual, ring)
+    inside = answered & in_clique(a, b, answered, count)
+    clique, bucketed = _with_buckets(inside, sizes, mutual, ring)
     others = bool(bucketed.any())
-    # Two members exchange in both directions always; neighbours in a pipeline only between warm-up and drain.
+    # Two members exchange in both directions always; neighbours in a pipeline only between warm-up and
+    # drain.
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
     lonely = (sizes.frequent == 1) & (sizes.covered >= 0.5)
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
-    # A size that is exchanged no more often than a bucket is a gradient too: the experts' own, before or after the
-    # others'.
+    # A size that is exchanged no more often than a bucket is a gradient too: the experts' own, before
+    # or after the others'.
     is_rare = rarely_sent(sizes.rarest_count, mutual, bucketed if others else exchange)
     # A pipeline hands over several times for each exchange of gradients.
     once = is_rare & lonely
@@ -322,12 +324,12 @@ def _types(
     chord = ring & ~fanned & find_chords(a, b, bucketed, sizes, count)
     is_apart = others & lonely & (beside < THRESHOLDS.min_beside) & ~is_rare
     exchange &= sizes.guest | (not (others and has_bytes)) | once
-    cases = [(chord, OTHER), (clique, EP), (bucketed, DP), (ring & is_apart, OTHER), (ring | exchange, DP)]
-    return [str(kind) for kind in np.select([case for case, _ in cases], [kind for _, kind in cases], PP)]
+    cases = [chord, clique, bucketed, ring & is_apart, ring | exchange]
+    return [str(kind) for kind in np.select(cases, [OTHER, EP, DP, OTHER, DP], PP)]
 
 
 def _with_buckets(clique: Bools, sizes: Sizes, mutual: Floats, ring: Bools) -> tuple[Bools, Bools]:
-    """Pairs of an all-to-all that exchange nothing else, and pairs with the sizes of several buckets."""
+    """Pairs of an all-to-all that exchange nothing else, and pairs with sizes of several buckets."""
     many = (sizes.frequent >= 2) & (sizes.covered >= 0.3)
     # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique
     # have. If its own sizes do not recur (experts with uneven load), some of them agree by chance, but move few bytes.

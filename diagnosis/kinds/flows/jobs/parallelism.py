@@ -326,7 +326,9 @@ def _tensor_ranks(
 
 
 def _evidence_of_groups(groups: int, present: list[int], values: Ints, scatter: Floats, *, fine: bool) -> float:
-    """The evidence that rings with so many members ``present`` form ``groups`` groups: by lockstep, and by sizes."""
+    """The evidence that rings with so many members ``present`` form ``groups`` groups: by lockstep, and
+    by sizes.
+    """
     together, odds = 0.6, 3 * THRESHOLDS.inside_first_log_odds
     if fine:
         together, odds = 2.0, THRESHOLDS.inside_first_log_odds

@@ -66,8 +66,8 @@ class _Job:
 
 def slow_workers(times: StageTimes, steps: Steps, layout: Layout, capture: Capture, usual: float) -> list[SlowReport]:
     """Workers, else whole replicas, that computed longer than their peers for several steps and
-    that the others waited for. Nothing for a single pipeline, whose stages have no peers. O(n log n) in workers and
-    steps.
+    that the others waited for. Nothing for a single pipeline, whose stages have no peers.
+    O(n log n) in workers and steps.
     """
     late = times.ended - _median_of_others(times.ended)
     job = _Job(times, steps, layout, capture, usual, late)

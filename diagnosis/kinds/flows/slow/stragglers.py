@@ -79,8 +79,8 @@ class StragglerResult:
 
 
 def find_stragglers(job: JobFlows, steps: Steps, capture: Capture) -> StragglerResult:
-    """One finding for each stretch of slow steps that names a machine, an uplink, or few candidates.
-    O(n log n) in the records of those steps.
+    """One finding for each stretch of slow steps that names a machine, an uplink, or few
+    candidates. O(n log n) in the records of those steps.
     """
     mask, usual, _ = slow_steps(steps)
     wanted = [s for s in stretches(mask) if is_judged(s, steps, usual)]

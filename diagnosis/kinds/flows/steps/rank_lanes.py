@@ -47,8 +47,8 @@ class LaneRows:
 
 
 def begin_rows(job: JobFlows, pairs: Pairs, steps: Steps, capture: Capture) -> LaneRows:
-    """Begins the rows of one job, for :func:`write_table`: whoever does a part makes those of whole steps.
-    O(n log n) in records.
+    """Begins the rows of one job, for :func:`write_table`: whoever does a part makes those of whole
+    steps. O(n log n) in records.
     """
     names, places = capture.names, capture.places
     inside = slice(*np.searchsorted(job.flows.start, steps.edges[[0, -1]]).tolist())

@@ -115,7 +115,9 @@ def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[Sl
 
 
 def _add_lasting(job: JobAnalysis, capture: Capture) -> list[SlowReport]:
-    """Adds to a job's findings what is slow in all of it, in place of what that explains; returns those of switches."""
+    """Adds to a job's findings what is slow in all of it, in place of what that explains; returns those
+    of switches.
+    """
     assert job.steps is not None
     assert job.transfers is not None
     _, usual, _ = slow_steps(job.steps)

@@ -123,7 +123,7 @@ def describe(
     why_not: str | None,
     tables: Path | None,
 ) -> FlowReport:
-    """The whole object, without ports. O(members · steps + pairs), and what began before of the switches."""
+    """The whole object, without ports. O(members · steps + pairs), and the begun sums of switches."""
     begun_rates = switch_rates(capture)
     rows = [_job(a, n, capture, tables, fabric) for n, a in enumerate(jobs)]
     is_one_way = any(_one_way(a, len(capture.names)) for a in jobs)

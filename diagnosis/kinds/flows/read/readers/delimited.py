@@ -124,8 +124,8 @@ def find_header(head: bytes) -> Header | None:
 
 
 def _header_in(text: str, head: bytes, at: int, size: int, separator: str) -> Header | None:
-    """The header that a line states, or the one that a record of AWS has; ``at``, ``size``: its first byte and the one
-    after it.
+    """The header that a line states, or the one that a record of AWS has; ``at``, ``size``: its first
+    byte and the one after it.
     """
     if text.startswith("#fields"):
         fields = text.split(separator)[1:]
