@@ -10,10 +10,10 @@ clock grows evenly too, but with time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from itertools import chain, pairwise, repeat
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -115,8 +115,9 @@ def find_counters(
     """
     columns: list[_Column] = []
     found: list[int] = []
-    for messages in _recurring(table, spoken):
-        column = _counting_column(*_sample(table, messages, read), re.compile(not_progress))
+    recurring = _recurring(table, spoken)
+    for messages, sample in zip(recurring, _samples(table, recurring, read), strict=True):
+        column = _counting_column(*sample, re.compile(not_progress))
         if column is not None:
             found += messages
             columns.append(column)
@@ -169,22 +170,63 @@ def _integer(number: str) -> int | None:
     return int(found[1].replace(",", "")[: LIMITS.digits]) if found else None
 
 
-def _sample(
-    table: LogTable,
-    messages: Sequence[int],
-    read: Lines,
-) -> tuple[list[str], list[int | None]]:
-    """Some lines of the messages by the writer that prints them most, and their times. A number
-    that begins each line is taken for the label of its writer: such lines are those of one writer.
-    """
+_NUMBERED: Final = {"masked": pl.UInt64, "series": pl.UInt32}
+
+
+class _Writer(NamedTuple):
+    """Who prints the messages of a series most, and how many lines of them."""
+
+    file: int
+    source: int
+    n: int
+
+
+def _samples(
+    table: LogTable, series: Sequence[Sequence[int]], read: Lines
+) -> Iterator[tuple[list[str], list[int | None]]]:
+    """Some lines of each of these series by the writer that prints it most, and their times."""
+    for rows in _sampled_rows(table, series, [_busiest(table, messages) for messages in series]):
+        yield [line[: LIMITS.chars] for line in read(rows)], rows["at"].to_list()
+
+
+def _busiest(table: LogTable, messages: Sequence[int]) -> _Writer:
+    """The writer that prints these messages most. O(occurrences)."""
     own = table.occurrences.filter(pl.col("masked").is_in(messages))
-    occurrences = own.group_by("file", "source").agg(pl.col("n").sum())
-    most = occurrences.sort("n", "file", "source", descending=[True, False, False]).row(0, named=True)
-    rows = table.rows(messages, files=[most["file"]], limit=LIMITS.rows)
-    if most["n"] > 1:
-        rows = rows.filter(pl.col("source") == most["source"])
-    rows = rows.tail(LIMITS.lines)
-    return [line[: LIMITS.chars] for line in read(rows)], rows["at"].to_list()
+    writers = own.group_by("file", "source").agg(pl.col("n").sum())
+    return _Writer(*writers.sort("n", "file", "source", descending=[True, False, False]).row(0))
+
+
+def _sampled_rows(
+    table: LogTable,
+    series: Sequence[Sequence[int]],
+    writers: Sequence[_Writer],
+) -> list[pl.DataFrame]:
+    """The last rows of each series by its writer among the first ``LIMITS.rows`` of it in the writer's
+    file. O(lines of these files): each is read once for all series.
+    """
+    found = [table.rows([]) for _ in series]
+    missing = [LIMITS.rows] * len(series)  # rows that may still be looked at
+    for file in dict.fromkeys(writer.file for writer in writers):
+        of_file = [number for number, writer in enumerate(writers) if writer.file == file]
+        members = (zip(series[number], repeat(number), strict=False) for number in of_file)
+        numbers = pl.DataFrame([*chain(*members)], _NUMBERED, orient="row")
+        for slab in table.slabs(numbers["masked"].to_list(), files=[file]):
+            rows = slab.join(numbers, on="masked", maintain_order="left")
+            for number in of_file:
+                own = rows.filter(pl.col("series") == number).drop("series").head(missing[number])
+                missing[number] -= own.height
+                found[number] = _last_rows(found[number], own, writers[number])
+            if not any(missing[number] for number in of_file):
+                break
+    return found
+
+
+def _last_rows(found: pl.DataFrame, rows: pl.DataFrame, writer: _Writer) -> pl.DataFrame:
+    """The last rows of a writer, copied, so that those of a slab are freed. A number that begins each
+    line is taken for the label of its writer: such lines are those of one writer.
+    """
+    own = rows.filter(pl.col("source") == writer.source) if writer.n > 1 else rows
+    return pl.concat([found, own.tail(LIMITS.lines)], rechunk=True).tail(LIMITS.lines)
 
 
 def _counting_column(

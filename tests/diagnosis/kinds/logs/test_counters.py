@@ -3,11 +3,14 @@
 import io
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
 from diagnosis import ParseHints, parse
 from diagnosis.kinds.logs.pace import counters, progress
+from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows import events
 
 
@@ -161,3 +164,25 @@ def test_a_usage_text_with_a_printed_list_takes_no_time(tmp_path: Path) -> None:
 
 def test_numbers_joined_by_commas_count_each_for_itself(tmp_path: Path) -> None:
     assert found([f"{at(n)} kiste:{n},{3 - n / 99:.4f},7" for n in range(31, 51)], tmp_path).last == 50
+
+
+def test_a_file_is_read_once_for_all_its_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [f"{at(n)} kiste {n} gewicht 0.{n}\n{at(n)} regal {3 * n} breit 1.{n}" for n in range(1, 30)]
+    data = "".join(f"{line}\n" for line in rows).encode()
+    table = events.build([parse(io.BytesIO(data), "n1.log", ParseHints(), tmp_path)])
+    asked: list[Any] = []
+    slabs = events.LogTable.slabs
+
+    def counted(self: events.LogTable, *args: Any, **named: Any) -> Any:
+        asked.append(named["files"])
+        return slabs(self, *args, **named)
+
+    monkeypatch.setattr(events.LogTable, "slabs", counted)
+    read: list[int] = []
+
+    def texts(wanted: pl.DataFrame) -> list[str]:
+        read.append(wanted.height)
+        return raw_lines.read_lines(wanted, table.files, lambda path, offset, length: data[offset : offset + length])
+
+    assert len(counters.find_counters(table, texts, "x^")[0]) == 2
+    assert (asked, read) == ([[0]], [29, 29])
