@@ -111,7 +111,7 @@ def diagnose(
     every, outputs = parsed, read_reports(parsed, read)
     parsed = _without_outputs(parsed, outputs)
     decided = states.read_decided(parsed, read)
-    parsed = [one for one in parsed if one.path not in decided]
+    parsed = _without_paths(parsed, decided)
     known = replace(inventory.read(parsed, hints), node_of_pod=states.nodes_of_pods(every))
     given = Given(
         inventory=known,
@@ -249,6 +249,10 @@ def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[Result]:
     bad = kind_table.analyse(parsed)
     judged = {result.path for result in bad}
     return bad + [result for result in checks.read_results(parsed, read) if result.path not in judged]
+
+
+def _without_paths(parsed: Sequence[Parsed], paths: Collection[str]) -> list[Parsed]:
+    return [one for one in parsed if one.path not in paths]
 
 
 def _without_outputs(parsed: Sequence[Parsed], outputs: Sequence[Result]) -> list[Parsed]:

@@ -117,12 +117,18 @@ def _streams(document: Any) -> Iterator[StructuredRecord]:
     """The records of Loki's streams."""
     data = document.get("data") if isinstance(document, dict) else None
     streams = data.get("result") if isinstance(data, dict) else None
-    for stream in streams if isinstance(streams, list) else ():
-        labels, values = (stream.get("stream"), stream.get("values")) if isinstance(stream, dict) else (None, None)
-        if isinstance(labels, dict) and isinstance(values, list):
-            for value in values:
-                if isinstance(value, list) and len(value) > 1:
-                    yield structured.record_of({**labels, "timestamp": value[0], "message": value[1]})
+    for stream in filter(_is_stream, streams if isinstance(streams, list) else ()):
+        for value in stream["values"]:
+            if isinstance(value, list) and len(value) > 1:
+                fields = {**stream["stream"], "timestamp": value[0], "message": value[1]}
+                yield structured.record_of(fields)
+
+
+def _is_stream(stream: Any) -> bool:
+    """Whether a value has labels, and a list of times and lines."""
+    if not isinstance(stream, dict):
+        return False
+    return isinstance(stream.get("stream"), dict) and isinstance(stream.get("values"), list)
 
 
 def _list(value: Any, depth: int) -> list[dict[str, Json]]:

@@ -7,6 +7,7 @@ all of Unicode; in ASCII text the form made here matches exactly the same, and c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Self
@@ -27,6 +28,10 @@ _ALONE = {
     "b": r"(?-u:\b)",
 }
 _IN_CLASS = {"w": "0-9A-Za-z_", "s": r"\t\n\x0B\x0C\r ", "d": "0-9"}
+_PIECE = re.compile(r"\\.|\[\^?|.", re.DOTALL)
+#: Outside and at the beginning of classes.
+_ASCII = {".": r"[\x00-\x09\x0B-\x7F]", "[^": r"[\x00-\x7F&&[^"}
+_CLOSING = {"[": "]", "[^": "]]"}
 
 
 @cache
@@ -34,28 +39,24 @@ def ascii_form(pattern: str) -> str:
     """A pattern that finds in ASCII text what ``pattern`` finds there; no ``\\W``, ``\\S`` in classes."""
     out: list[str] = []
     opened: list[str] = []  # the closing parts of the current classes; they nest
-    index = 0
-    while index < len(pattern):
-        char = pattern[index]
-        index += 1
-        if char == "\\":
-            escaped = pattern[index]
-            index += 1
-            if opened and escaped in "WS":
-                raise ValueError(f"\\{escaped} in a class: {pattern}")
-            out.append((_IN_CLASS if opened else _ALONE).get(escaped, char + escaped))
-        elif char == "[":
-            is_negated = pattern[index] == "^"
-            index += is_negated
-            out.append(r"[\x00-\x7F&&[^" if is_negated else "[")
-            opened.append("]]" if is_negated else "]")
-        elif char == "]" and opened:
+    for piece in _PIECE.findall(pattern):
+        if opened and piece in {r"\W", r"\S"}:
+            raise ValueError(f"{piece} in a class: {pattern}")
+        if opened and piece == "]":
             out.append(opened.pop())
-        elif char == "." and not opened:
-            out.append(r"[\x00-\x09\x0B-\x7F]")
-        else:
-            out.append(char)
+            continue
+        out.append(_ascii_piece(piece, is_in_class=bool(opened)))
+        if piece in _CLOSING:
+            opened.append(_CLOSING[piece])
     return "".join(out)
+
+
+def _ascii_piece(piece: str, *, is_in_class: bool) -> str:
+    if piece[0] == "\\":
+        return (_IN_CLASS if is_in_class else _ALONE).get(piece[1], piece)
+    if is_in_class and piece == ".":
+        return piece
+    return _ASCII.get(piece, piece)
 
 
 @cache

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Final
 
 from diagnosis import numbers, thresholds
@@ -131,28 +132,51 @@ class Sources:
         found = self._index.get(key)
         if found is not None:
             return found
-        own = self.path if not label and not host else Source()
-        # a line that states only a rank says nothing of the machine: its path does, as doubtful as
-        # before
-        rank_how = "line" if rank else "task" if task else own.rank_how
-        rank = rank or task
-        how, confidence = "prefix" if label or rank or local else "line", 0.9 if rank or label else 0.8
-        source = Source(
-            node=label or host or self.path.node,
-            rank=int(rank) if rank else own.rank,
-            local_rank=int(local) if local else own.local_rank if not rank else None,
-            how=own.how if own.node else how,
-            confidence=own.confidence if own.node else confidence,
-            label=label or None,
-            rank_how=rank_how,
-        )
+        source = self._writer(label, rank, local, host, task)
         if len(self.all) >= MAX_SOURCES:
             return 0
-        found = self._place.setdefault(source, len(self.all))
-        if found == len(self.all):
+        place = self._place.setdefault(source, len(self.all))
+        if place == len(self.all):
             self.all.append(source)
-        self._index[key] = found
-        return found
+        self._index[key] = place
+        return place
+
+    def _writer(self, label: str, rank: str, local: str, host: str, task: str) -> Source:
+        own = Source() if label or host else self.path
+        # a line that states only a rank says nothing of the machine: its path does, as doubtful as
+        # before
+        is_of_path = bool(own.node)
+        number = rank or task
+        return Source(
+            node=label or host or self.path.node,
+            rank=int(number) if number else own.rank,
+            local_rank=_local_rank(local, number, own),
+            how=own.how if is_of_path else _how(label, number, local),
+            confidence=own.confidence if is_of_path else _confidence(label, number),
+            label=label or None,
+            rank_how=_rank_how(rank, task, own),
+        )
+
+
+def _local_rank(local: str, number: str, own: Source) -> int | None:
+    """A line that states its rank alone may be of any GPU."""
+    if local:
+        return int(local)
+    return None if number else own.local_rank
+
+
+def _how(label: str, number: str, local: str) -> str:
+    return "prefix" if label or number or local else "line"
+
+
+def _confidence(label: str, number: str) -> float:
+    return 0.9 if number or label else 0.8
+
+
+def _rank_how(rank: str, task: str, own: Source) -> str:
+    if rank:
+        return "line"
+    return "task" if task else own.rank_how
 
 
 class PathScheme:
@@ -209,19 +233,35 @@ def without_job_name(named: Sequence[Sequence[Source]], is_stated: Callable[[str
     name and number before several names is no part of them, unless lines state a machine's name
     with it: ``is_stated`` tells whether any line matches a pattern. O(files).
     """
-    nodes = {s.node for sources in named for s in sources if s.node and _is_doubtful(s)}
-    jobs = {found[0] if (found := _JOB.match(node)) else "" for node in nodes}
-    job = jobs.pop() if len(jobs) == 1 and len(nodes) > 1 else ""
-    if job and any(s.node in nodes or s.label in nodes for sources in named for s in sources if not _is_doubtful(s)):
-        job = ""
-    if job and is_stated(
-        rf"(?:^|[^\w./-])(?:{'|'.join(map(re.escape, sorted(nodes)[:MAX_STATED_NAMES]))})(?:$|[^\w./-])"
-    ):
-        job = ""
-    return [
-        tuple(replace(s, node=s.node[len(job) :]) if job and s.node and _is_doubtful(s) else s for s in sources)
-        for sources in named
-    ]
+    every = list(chain.from_iterable(named))
+    nodes = {s.node for s in every if s.node and _is_doubtful(s)}
+    job = _job_before(nodes)
+    if not job or _is_sure(every, nodes) or is_stated(_names_pattern(nodes)):
+        return [tuple(sources) for sources in named]
+    return [tuple(_without_job(s, job) for s in sources) for sources in named]
+
+
+def _job_before(nodes: Set[str]) -> str:
+    """What all these names begin with; empty if they do not."""
+    found = [_JOB.match(node) for node in nodes]
+    jobs = {match[0] if match else "" for match in found}
+    return jobs.pop() if len(jobs) == 1 and len(nodes) > 1 else ""
+
+
+def _is_sure(every: Iterable[Source], nodes: Set[str]) -> bool:
+    """Whether anything else than a doubtful path names one of these machines."""
+    return any(not _is_doubtful(s) and (s.node in nodes or s.label in nodes) for s in every)
+
+
+def _names_pattern(nodes: Set[str]) -> str:
+    names = "|".join(map(re.escape, sorted(nodes)[:MAX_STATED_NAMES]))
+    return rf"(?:^|[^\w./-])(?:{names})(?:$|[^\w./-])"
+
+
+def _without_job(source: Source, job: str) -> Source:
+    if not source.node or not _is_doubtful(source):
+        return source
+    return replace(source, node=source.node[len(job) :])
 
 
 def _is_doubtful(source: Source) -> bool:

@@ -122,22 +122,29 @@ def _is_tail(lines: Sequence[str], *, is_known: bool) -> bool:
     if next(islice(strange, int((1 - _MIN_POD_SHARE) * len(lines)), None), None) is not None:
         return False  # the first characters of the lines exclude nearly every log
     pod_lines = [line for line in lines if not line.startswith(("+", "-")) or not _POD_FOUND.match(line)]
-    tailed: list[re.Match[str]] = []
-    for number, line in enumerate(pod_lines):
-        if match := _POD_LINE.match(line):
-            tailed.append(match)
-        elif number + 1 - len(tailed) > (1 - _MIN_POD_SHARE) * len(pod_lines):
-            return False
+    tailed = _tailed(pod_lines)
     if not tailed or len(tailed) < _MIN_POD_SHARE * len(pod_lines):
         return False
-    if is_known:
-        return True
     is_announced = len(pod_lines) < len(lines)
-    if len(tailed) < _MIN_POD_LINES:
-        return False
+    return is_known or (len(tailed) >= _MIN_POD_LINES and _is_of_pods(tailed, is_announced=is_announced))
+
+
+def _is_of_pods(tailed: Sequence[re.Match[str]], *, is_announced: bool) -> bool:
+    """One word after every name is a container, unless there is only one name: then it may be the program's wording."""
     containers, pods = {match[2] for match in tailed}, {match[1] for match in tailed}
-    # one word after every name is a container, unless there is only one name: then it may be the program's wording
     return len(containers) == 1 and (len(pods) > 1 or is_announced)
+
+
+def _tailed(pod_lines: Sequence[str]) -> list[re.Match[str]]:
+    """The lines with names before them; none as soon as too many have none."""
+    found: list[re.Match[str]] = []
+    for number, line in enumerate(pod_lines):
+        match = _POD_LINE.match(line)
+        if match:
+            found.append(match)
+        elif number + 1 - len(found) > (1 - _MIN_POD_SHARE) * len(pod_lines):
+            return []
+    return found
 
 
 def _without_labels(line: str) -> str:
