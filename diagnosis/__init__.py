@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from diagnosis.model import JobHints, Kind, Level, Parsed, ParseHints, Role, Source
 
 if TYPE_CHECKING:
+    from diagnosis.files.parsing import parse
     from diagnosis.kinds.logs.log_parsing import merge
-    from diagnosis.parsing import parse
 
 __all__ = ["JobHints", "Kind", "Level", "ParseHints", "Parsed", "Role", "Source", "merge", "parse"]
 
@@ -24,7 +24,7 @@ def __getattr__(name: str) -> Any:
     parse.
     """
     if name in ("merge", "parse"):
-        from diagnosis import parsing  # noqa: PLC0415  # heavy: polars
+        from diagnosis.files import parsing  # noqa: PLC0415  # heavy: polars
         from diagnosis.kinds.logs import log_parsing  # noqa: PLC0415  # heavy: polars
 
         return parsing.parse if name == "parse" else log_parsing.merge

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from diagnosis.batch import Line
+    from diagnosis.command.batch import Line
     from diagnosis.history import History
     from diagnosis.json_values import JsonObject
     from diagnosis.kinds.logs.meaning.signatures import SignatureSet
@@ -158,7 +158,7 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
     if options.json:
         print(json.dumps(data, ensure_ascii=False, allow_nan=False))  # in one go: dump() writes each word by itself
     else:
-        from diagnosis.terminal import summarise
+        from diagnosis.command.terminal import summarise
 
         summarise(data)
     return EXIT_SUSPECT if options.fail_on_suspect and is_accused else EXIT_DIAGNOSED
@@ -168,7 +168,7 @@ def _diagnose_batch(options: argparse.Namespace, given: _Given, work: Path) -> i
     """A line for each job: its name and its sentence, or its report. A job that cannot be read has a line that says
     why, and the exit code tells that there is one.
     """
-    from diagnosis import batch
+    from diagnosis.command import batch
 
     _load_engine()
     gc.freeze()  # what is loaded stays: no search for cycles looks at it again
@@ -184,7 +184,7 @@ def _diagnose_batch(options: argparse.Namespace, given: _Given, work: Path) -> i
 
 
 def _batch_line(job: Path, options: argparse.Namespace, given: _Given, work: Path) -> Line:
-    from diagnosis.batch import Line
+    from diagnosis.command.batch import Line
     from diagnosis.model import ignore_progress
     from diagnosis.plain import visible
 
@@ -228,7 +228,7 @@ def _report(
     paths: Sequence[Path], options: argparse.Namespace, given: _Given, work: Path, on_stage: OnStage
 ) -> tuple[JsonObject, bool]:
     """The report of one job, and whether it accuses anybody. Raises ``UsageError`` if nothing of it can be read."""
-    from diagnosis import gathering, parse_pool
+    from diagnosis.files import gathering, parse_pool
     from diagnosis.model import ParseHints
 
     history, rules = given
@@ -292,13 +292,14 @@ def _progress() -> AbstractContextManager[OnStage]:
         from diagnosis.model import ignore_progress
 
         return nullcontext(ignore_progress)
-    from diagnosis.terminal_progress import Progress
+    from diagnosis.command.terminal_progress import Progress
 
     return Progress()
 
 
 def _learn(options: argparse.Namespace, work: Path) -> int:
-    from diagnosis import gathering, history, learning
+    from diagnosis import history, learning
+    from diagnosis.files import gathering
 
     try:
         pool = history.History.load(options.out) if options.out.exists() else history.History()
@@ -328,9 +329,9 @@ def _formats(options: argparse.Namespace, work: Path) -> int:
 def _templates(options: argparse.Namespace, work: Path) -> int:
     import polars as pl
 
+    from diagnosis.files.parsing import parse
     from diagnosis.kinds.logs.rows import templates
     from diagnosis.model import Kind, ParseHints
-    from diagnosis.parsing import parse
 
     if not options.path.is_file():
         raise UsageError(f"{options.path} is not a file: templates are listed for one log")
@@ -353,7 +354,7 @@ def _templates(options: argparse.Namespace, work: Path) -> int:
 
 def _nothing_found(found: object) -> str:
     """Why there is nothing to diagnose, with the first reasons."""
-    from diagnosis.gathering import Evidence
+    from diagnosis.files.gathering import Evidence
 
     assert isinstance(found, Evidence)
     reasons = [f"{parsed.path}: {parsed.skipped}" for parsed in found.parsed if parsed.skipped]

@@ -30,7 +30,7 @@ class HistoryError(ValueError):
 class JobEvents:
     """The messages of one healthy job. ``counts``: masked text to lines; ``hours``: its wall time
     in the logs; ``ended_at``: their last time, in seconds since the epoch, 0 if unknown;
-    ``setup``: what most of its nodes state, by property (:mod:`diagnosis.setups`).
+    ``setup``: what most of its nodes state, by property (:mod:`diagnosis.facts.setups`).
     """
 
     job_id: str

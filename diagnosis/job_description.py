@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import UNSET
 
 from diagnosis.evidence import Fact, FlowFinding, FlowJob
-from diagnosis.gpu_count import GpuCount, GpuEvidence, count_gpus, devices_of
+from diagnosis.facts.gpu_count import GpuCount, GpuEvidence, count_gpus, devices_of
 from diagnosis.inventory import Inventory
 from diagnosis.json_values import JsonObject
 from diagnosis.model import JobHints

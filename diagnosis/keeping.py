@@ -21,11 +21,11 @@ import polars as pl
 from diagnosis import kept_lines, thresholds
 from diagnosis.evidence import Place, decode
 from diagnosis.evidence.decoding import ReportPart
+from diagnosis.files.parsing import parse
 from diagnosis.kept_lines import KEPT_SCHEMA
-from diagnosis.kinds.logs.read import physical
+from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 

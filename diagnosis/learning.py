@@ -7,8 +7,9 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import inventory, setups
+from diagnosis import inventory
 from diagnosis.evidence import Fact, Place
+from diagnosis.facts import setups
 from diagnosis.history import JobEvents
 from diagnosis.kinds import kind_table
 from diagnosis.kinds.logs.meaning import hosts, signatures, words

@@ -1,6 +1,6 @@
 """Tables of single operations of each worker (a forward pass, a backward pass), summed by step.
 
-What a worker computes can be compared between workers in the same step (:mod:`diagnosis.unevenness`).
+What a worker computes can be compared between workers in the same step (:mod:`diagnosis.facts.unevenness`).
 What communicates lasts as long as others let it, and is left out.
 """
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.conclusion import weigh
 from diagnosis.evidence import Finding, Result, StackFinding
+from diagnosis.joining import weigh
 from diagnosis.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 

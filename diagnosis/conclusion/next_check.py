@@ -10,8 +10,8 @@ from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Fault, OfferedCheck, PossibleOutcome
-from diagnosis.conclusion.weigh import CHECKED_KINDS, posterior
 from diagnosis.evidence import SETUP_CHECK, Check, Outcome, Place, Result
+from diagnosis.joining.weigh import CHECKED_KINDS, posterior
 
 THRESHOLDS: Final = thresholds.of("next_check")
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.conclusion import flow_sentence, log_sentence
 from diagnosis.conclusion.condition import Situation
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
 from diagnosis.conclusion.model import EPSILON, Fault, Slowdown
+from diagnosis.conclusion.sentences import flow_sentence, log_sentence
 from diagnosis.evidence import FactSummary, Place
 from diagnosis.plain import amount, counted
 from diagnosis.result import LogDiagnosis

@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from diagnosis import thresholds, trends
+from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
+from diagnosis.facts import trends
 from diagnosis.report_records import IterationRow
 from diagnosis.stats import spread
 

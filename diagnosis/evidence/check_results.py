@@ -10,7 +10,7 @@ from typing import Final
 #: Likelihood ratio from which one outcome alone shows a fault: with the prior of a machine without other evidence (.05)
 #: it becomes more probable than not from about 20 on, and a candidate from half of that.
 MIN_FAULT_RATIO: Final = 10.0
-#: The check of results that compare set-ups (:mod:`diagnosis.setups`).
+#: The check of results that compare set-ups (:mod:`diagnosis.facts.setups`).
 SETUP_CHECK: Final = "setup"
 
 

@@ -13,8 +13,8 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
-from diagnosis.kinds.logs.read import literals
-from diagnosis.kinds.logs.read.literals import Way
+from diagnosis.kinds.logs.text import literals
+from diagnosis.kinds.logs.text.literals import Way
 
 #: What must not stand somewhere: its literals are not needed.
 _DENIAL: Final = re.compile(r"\(\?<?!")

@@ -15,19 +15,20 @@ from typing import Any, BinaryIO, cast
 import polars as pl
 
 import diagnosis.kinds.logs.read.reader  # noqa: F401  # loaded once, before readers are forked
-from diagnosis import archives, merge, parse
+from diagnosis import merge, parse
 from diagnosis import parsed as parsed_files
+from diagnosis.archive import archives
 from diagnosis.budgets import CpuAlarm
+from diagnosis.files.parse_pool import Task, read_together
 from diagnosis.history import History
 from diagnosis.keeping import condense
 from diagnosis.kinds.evidence_kind import HEAD_BYTES
+from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.meaning import signatures
-from diagnosis.kinds.logs.read import physical
 from diagnosis.learning import learn, unexplained_errors
 from diagnosis.live import encode
-from diagnosis.live.observe import Range, observe
+from diagnosis.live.reading.observe import Range, observe
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parse_pool import Task, read_together
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 from diagnosis.runners import Dask
@@ -92,7 +93,7 @@ def read_files(worker: Any, *, files: Sequence[dict[str, Any]], folder: str) -> 
 
 
 def observe_ranges(worker: Any, *, ranges: Sequence[dict[str, Any]], time_zone: str) -> list[dict[str, Any]]:
-    """The observations of ranges of growing logs (:func:`diagnosis.live.observe`), each ``source``, ``start``,
+    """The observations of ranges of growing logs (:func:`diagnosis.live.reading.observe`), each ``source``, ``start``,
     ``length`` and ``path``. Nothing of a file that was completed in between.
     """
     found = []

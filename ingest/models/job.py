@@ -91,7 +91,7 @@ class Attempt(models.Model):
     outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
     node_count = models.PositiveIntegerField(null=True, blank=True)
     #: of all nodes together, and where the number comes from: a word of
-    #: ``diagnosis.gpu_count.Source``
+    #: ``diagnosis.facts.gpu_count.Source``
     gpus = models.PositiveIntegerField(null=True, blank=True)
     gpus_from = models.CharField(max_length=8, blank=True, default="", db_default="")
     #: when its first step began and its last one ended, and the numbers of both; empty if no log

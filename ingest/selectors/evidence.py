@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
 from diagnosis import kept_lines as stored_lines
-from diagnosis.kinds.logs.read import joined, physical
+from diagnosis.kinds.logs.columns import joined, physical
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.live import decode_alarms

@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 
 from diagnosis import Parsed
 from diagnosis.history import MIN_POOL_JOBS, History, JobEvents
-from diagnosis.kinds.logs.read.mask import VERSION
+from diagnosis.kinds.logs.text.mask import VERSION
 from ingest import storage
 from ingest.isolation import ReaderLost
 from ingest.models import HistoryEntry, Job, Outcome, RunLog

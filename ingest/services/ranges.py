@@ -9,8 +9,8 @@ from typing import BinaryIO
 from django.conf import settings
 from django.db import transaction
 
+from diagnosis.files.recognise import is_divisible
 from diagnosis.kinds.evidence_kind import HEAD_BYTES
-from diagnosis.recognise import is_divisible
 from ingest import storage
 from ingest.models import Artifact, Run
 from ingest.services.sending import run_enqueue

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from diagnosis import archives
+from diagnosis.archive import archives
 from ingest import storage, sums
 from ingest.locks import lock_rows
 from ingest.models import Artifact, Attempt, Blob, Job, Run, Upload

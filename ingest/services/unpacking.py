@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from diagnosis import archives
+from diagnosis.archive import archives
 from ingest import storage, temp_files
 from ingest.isolation import ReaderLost
 from ingest.locks import lock_rows

@@ -17,8 +17,8 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from diagnosis import live
+from diagnosis.files.recognise import whole_lines
 from diagnosis.live.step_time import step_s
-from diagnosis.recognise import whole_lines
 from ingest import storage
 from ingest.isolation import ReaderLost
 from ingest.models import Artifact, Attempt, Job, Upload, Watch

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from diagnosis.kinds.logs.read import structured
-from diagnosis.kinds.logs.read.structured import StructuredRecord
+from diagnosis.kinds.logs.unwrap import structured
+from diagnosis.kinds.logs.unwrap.structured import StructuredRecord
 from ingest.refusals import Refused
 from ingest.wire.routing import Rules
 from ingest.wire.rows import Budget, Rows, Stream, no_rows

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from diagnosis.kinds.logs.read.structured import name_of
+from diagnosis.kinds.logs.unwrap.structured import name_of
 from ingest.refusals import Refused
 from ingest.wire import scanning
 from ingest.wire.protobuf import FIELD, message_classes

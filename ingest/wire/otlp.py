@@ -21,7 +21,7 @@ from opentelemetry.proto.common.v1.common_pb2 import DESCRIPTOR as COMMON
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import DESCRIPTOR as RESOURCE
 
-from diagnosis.kinds.logs.read.structured import name_of
+from diagnosis.kinds.logs.unwrap.structured import name_of
 from ingest.refusals import Refused
 from ingest.wire import scanning
 from ingest.wire.protobuf import FIELD, message_classes

@@ -14,7 +14,7 @@ from operator import le
 from typing import Final, NamedTuple
 
 from diagnosis import log_lines
-from diagnosis.kinds.logs.read.structured import headed, stamp_of
+from diagnosis.kinds.logs.unwrap.structured import headed, stamp_of
 from ingest.refusals import Refused
 
 #: records, and groups of them that share labels, in one request

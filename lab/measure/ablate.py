@@ -67,7 +67,7 @@ class Bench:
     """Jobs, their answers under each switch, and the files that store both."""
 
     def __init__(self, work: Path) -> None:
-        self.parsed_dir = work / f"parsed-{switches.digest('diagnosis.parsing')}"
+        self.parsed_dir = work / f"parsed-{switches.digest('diagnosis.files.parsing')}"
         self.answers_file = work / f"answers-{switches.digest('diagnosis.pipeline')}.jsonl"
         self.answers: dict[tuple[str, str], dict[str, Any]] = {}
         self.runs = 0

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from diagnosis import parsed as parsed_files
+from diagnosis.files.parsing import parse
 from diagnosis.model import Kind, Parsed, ParseHints, ReadRange
-from diagnosis.parsing import parse
 
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 

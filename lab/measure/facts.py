@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from diagnosis import fact_table, setups
 from diagnosis.evidence import Fact, Place
+from diagnosis.facts import fact_table, setups
 from lab.measure.site import quantile
 
 #: What nodes state alike, and what each has of its own.

@@ -22,8 +22,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from diagnosis.files.parsing import parse
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from lab.exams.large import write
 from lab.measure.usage import run

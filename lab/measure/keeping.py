@@ -11,7 +11,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from diagnosis import gathering, keeping
+from diagnosis import keeping
+from diagnosis.files import gathering
 from diagnosis.model import LOG_KINDS, ParseHints
 
 

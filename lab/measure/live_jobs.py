@@ -121,7 +121,7 @@ def lines(job: Course, dice: random.Random, hours: float) -> Iterator[Line]:
 
 
 def observations(lines: Iterator[Line], until: float) -> Iterator[tuple[float, Observation]]:
-    """The observation of the new lines at each look, as :func:`diagnosis.live.observe.observe` gives it."""
+    """The observation of the new lines at each look, as :func:`diagnosis.live.reading.observe.observe` gives it."""
     waiting = next(lines, None)
     now = 0.0
     while now < until:

@@ -19,7 +19,7 @@ import polars as pl
 
 from diagnosis import Source
 from diagnosis import parsed as parsed_files
-from diagnosis.kinds.logs.read.tables import COLUMNS, write_columns, write_part
+from diagnosis.kinds.logs.columns.tables import COLUMNS, write_columns, write_part
 from diagnosis.model import Kind, Parsed
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from diagnosis.live.observe import Range, observe
+from diagnosis.live.reading.observe import Range, observe
 from lab.measure.streamed import text_of
 
 _TIMES = 5

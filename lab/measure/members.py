@@ -15,7 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from diagnosis import Parsed, ParseHints, archives, parse
+from diagnosis import Parsed, ParseHints, parse
+from diagnosis.archive import archives
 from diagnosis.pipeline import diagnose
 from lab.measure.generate import lines
 

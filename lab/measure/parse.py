@@ -68,7 +68,7 @@ def drain(path: Path, limit: int, has_all_masks: bool) -> dict[str, float]:
     from drain3 import TemplateMiner
     from drain3.template_miner_config import TemplateMinerConfig
 
-    from diagnosis.kinds.logs.read import mask
+    from diagnosis.kinds.logs.text import mask
 
     first = re.compile(_PER_LINE, re.ASCII)
     named = mask.MASKS if has_all_masks else ()

@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 import diagnosis
 from diagnosis.kinds.logs.causes import candidates
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.read import physical
+from diagnosis.kinds.logs.columns import physical
 from diagnosis.model import Kind
 from diagnosis.pipeline import diagnose
 from lab.measure import public, sets

@@ -19,7 +19,7 @@ import polars as pl
 from diagnosis import ParseHints, parse
 from diagnosis.kinds.kind_table import kind_of
 from diagnosis.live import Observation, judge, learn, new_state, record
-from diagnosis.live.observe import Range, observe
+from diagnosis.live.reading.observe import Range, observe
 from diagnosis.model import LOG_KINDS
 from lab.measure.evidence import members
 

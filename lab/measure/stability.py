@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import report
-from diagnosis.archive_streams import decompressor
+from diagnosis.archive.archive_streams import decompressor
+from diagnosis.files.parsing import parse
 from diagnosis.history import History
 from diagnosis.model import JobHints, ParseHints
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from lab.exams.changes import LESS, SAME, Job
 from lab.measure import sets

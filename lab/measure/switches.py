@@ -3,7 +3,7 @@
 Four kinds: a ``detector`` is a row of the tables of detectors and fallbacks; a ``step`` is a public function whose
 neutral answer follows from its annotation (its own argument, None, False or nothing); a ``rules`` family is the first
 part of signature ids; a ``threshold`` is a row of ``knowledge/thresholds*.toml``. Deciding modules are those that
-``diagnosis.pipeline`` reaches and ``diagnosis.parsing`` does not, so logs need no second parsing.
+``diagnosis.pipeline`` reaches and ``diagnosis.files.parsing`` does not, so logs need no second parsing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from diagnosis.kinds.logs.meaning.signatures import SignatureSet, load
 _ROOT = Path(diagnosis.__file__).parent.parent
 #: Modules that describe or store an answer and decide nothing.
 _TELLING_MODULES = (
-    "diagnosis.advice",
-    "diagnosis.ladder",
+    "diagnosis.advising.advice",
+    "diagnosis.advising.ladder",
     "diagnosis.kinds.logs.decide.sentences",
     "diagnosis.kinds.logs.decide.timeline",
     "diagnosis.report",
@@ -99,7 +99,7 @@ def _imported(module: str) -> tuple[tuple[str, str, str], ...]:
 
 
 #: The table of kinds names what judges their files; reading calls none of it.
-_READING = "diagnosis.parsing"
+_READING = "diagnosis.files.parsing"
 _NOT_READ = ("diagnosis.kinds.states.judgement",)
 
 
@@ -131,7 +131,7 @@ def reached_modules(module: str) -> frozenset[str]:
 
 def deciding_modules() -> list[str]:
     """The modules in which the log engine decides."""
-    both = reached_modules("diagnosis.pipeline") - reached_modules("diagnosis.parsing")
+    both = reached_modules("diagnosis.pipeline") - reached_modules("diagnosis.files.parsing")
     return sorted(
         m
         for m in both

@@ -29,7 +29,7 @@ from diagnosis.classify_model import Model, Record, features_of, starter
 from diagnosis.classify_training import Ridge, samples_of, softmax, starter_records, tf_idf
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
-from diagnosis.kinds.logs.read.mask import mask
+from diagnosis.kinds.logs.text.mask import mask
 from diagnosis.model import Role
 
 DATA = Path(__file__).resolve().parents[1] / "exams" / "wordings"

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import report
+from diagnosis.files.parsing import parse
 from diagnosis.history import History
 from diagnosis.learning import learn
 from diagnosis.model import JobHints, Parsed, ParseHints, ReadRange
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 
 T0 = 1_760_000_000.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from diagnosis import advice, advice_facts, ladder
-from diagnosis.advice_facts import AdviceEvidence
+from diagnosis.advising import advice, advice_facts, ladder
+from diagnosis.advising.advice_facts import AdviceEvidence
 from diagnosis.evidence import decode
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis import alike_texts, fact_table
 from diagnosis.__main__ import main
+from diagnosis.facts import fact_table
+from diagnosis.files import alike_texts
 from diagnosis.model import Kind, Parsed
 
 

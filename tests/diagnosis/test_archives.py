@@ -17,8 +17,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import archive_streams, archives
-from diagnosis.archives import Limits, Refused, clean_path, walk
+from diagnosis.archive import archive_streams, archives
+from diagnosis.archive.archives import Limits, Refused, clean_path, walk
 from tests import archives as archives_of
 from tests.archives import zip_of
 from tests.fuzz import archives as fuzz_archives

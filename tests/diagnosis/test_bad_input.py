@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from diagnosis import Kind, Parsed, ParseHints, merge, parse
 from diagnosis.__main__ import main
+from diagnosis.kinds.logs.columns.tables import COLUMNS
 from diagnosis.kinds.logs.read import lines
-from diagnosis.kinds.logs.read.tables import COLUMNS
 from diagnosis.kinds.logs.rows import stored_rows
 from tests.hostile_files import PANICKING_PARQUET
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis import batch, parse_pool
-from diagnosis.batch import Line
+from diagnosis.command import batch
+from diagnosis.command.batch import Line
+from diagnosis.files import parse_pool
 
 HERE = os.getpid()
 

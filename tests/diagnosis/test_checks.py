@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis import setups, taxonomy
-from diagnosis.conclusion import next_check, weigh
+from diagnosis import taxonomy
+from diagnosis.conclusion import next_check
 from diagnosis.conclusion.model import Fault
 from diagnosis.evidence import Fact, Place, Result, Suspect
+from diagnosis.facts import setups
+from diagnosis.joining import weigh
 from diagnosis.kinds import checks
 from diagnosis.model import Kind, Parsed
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from diagnosis import parse_pool, pipeline
+from diagnosis import pipeline
 from diagnosis.__main__ import main
+from diagnosis.files import parse_pool
 from diagnosis.model import Parsed
 from diagnosis.report import Diagnosis
 from tests.patience import WORK_S

@@ -27,6 +27,7 @@ PACKAGES: Final = (
     "kinds/flows/tell",
     "kinds/stacks/blame",
     "conclusion",
+    "joining",
     "live/watches",
 )
 #: What reads and recognises: so many numbers still stand in its code. Nobody raises them.
@@ -40,7 +41,7 @@ LEFT: Final = {
     "kinds/documents": 1,
     "live": 18,
 }
-MODULES: Final = ("advice.py", "localize.py", "classify.py")
+MODULES: Final = ("advising/advice.py", "classify.py")
 FREE: Final = frozenset({0, 1, 2})
 #: Seconds, minutes and hours; nanoseconds; thousandths; hundredths; nanoseconds of an hour.
 UNITS: Final = frozenset({24, 60, 3600, 1e9, 1000, 1_000_000, 1e-3, 100, 3.6e12})

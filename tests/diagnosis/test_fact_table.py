@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from diagnosis import fact_table, setups
 from diagnosis.evidence import Fact, Measure, Place
-from diagnosis.fact_table import FactRow, compare_places
+from diagnosis.facts import fact_table, setups
+from diagnosis.facts.fact_table import FactRow, compare_places
 from diagnosis.kinds import kind_table, states
 
 

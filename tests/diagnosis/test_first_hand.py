@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from diagnosis.files.parsing import parse
+from diagnosis.kinds.logs.columns.sources import from_path
 from diagnosis.kinds.logs.pace.durations import Durations
-from diagnosis.kinds.logs.read.sources import from_path
 from diagnosis.model import Kind, ParseHints
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 from tests.diagnosis.synthetic import Job, accused, read_files, told

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.gathering import gather
-from diagnosis.kinds.logs.read.sources import from_path
+from diagnosis.files.gathering import gather
+from diagnosis.kinds.logs.columns.sources import from_path
 
 
 def tar_of(members: dict[str, bytes]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from diagnosis.evidence import Fact, Place
-from diagnosis.gpu_count import GpuCount, GpuEvidence, count_gpus, devices_of
+from diagnosis.facts.gpu_count import GpuCount, GpuEvidence, count_gpus, devices_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from diagnosis import gathering, pipeline
+from diagnosis import pipeline
+from diagnosis.files import gathering
 from diagnosis.kinds.logs.causes import (
     case,
     divergence,

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from diagnosis import jit, machine_code
 from diagnosis.jit import compiled
-from diagnosis.kinds.logs.read import hashing, records, scan, stamps
+from diagnosis.kinds.logs.columns import records
+from diagnosis.kinds.logs.text import hashing, scan, stamps
 
 
 @compiled

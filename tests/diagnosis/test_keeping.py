@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis import keeping, kept_lines
-from diagnosis.gathering import Evidence, gather
+from diagnosis.files.gathering import Evidence, gather
 from diagnosis.keeping import PLANS, choose_rows, condense, verdict
 from diagnosis.model import ParseHints
 from diagnosis.pipeline import diagnose

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis import advice_facts, ladder, taxonomy
+from diagnosis import taxonomy
+from diagnosis.advising import advice_facts, ladder
 
 
 def test_every_rule_names_known_facts_checks_and_placeholders():

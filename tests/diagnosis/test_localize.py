@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from diagnosis import localize, report, taxonomy
+from diagnosis import report, taxonomy
 from diagnosis.evidence import FlowFinding, Suspect
+from diagnosis.joining import localize
 from diagnosis.kinds import stacks
 from diagnosis.kinds.logs.compare.clues import shared_leaf
 from diagnosis.kinds.logs.compare.detectors import watchdogs

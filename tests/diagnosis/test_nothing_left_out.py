@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from diagnosis import ParseHints, archives, gathering, parse
-from diagnosis.archive_contents import MAX_SENTENCES
+from diagnosis import ParseHints, parse
+from diagnosis.archive import archives
+from diagnosis.archive.archive_contents import MAX_SENTENCES
+from diagnosis.files import gathering
 from tests import archives as archives_of
 
 LOG = b"line one\nline two\n" * 100

@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from diagnosis import operations, unevenness
+from diagnosis import operations
 from diagnosis.evidence import Result
+from diagnosis.facts import unevenness
 from diagnosis.kinds import kind_table, states
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.states import operation_traces

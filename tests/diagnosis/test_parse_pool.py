@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from polars.testing import assert_frame_equal
 
-from diagnosis import parse_pool
-from diagnosis.kinds.logs.read.tables import COLUMNS, UNIQUES
+from diagnosis.files import parse_pool
+from diagnosis.files.parse_pool import MIN_PARALLEL_BYTES, Task, parse_all, parse_one, workers_for
+from diagnosis.kinds.logs.columns.tables import COLUMNS, UNIQUES
 from diagnosis.kinds.logs.rows import events, stored_rows
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parse_pool import MIN_PARALLEL_BYTES, Task, parse_all, parse_one, workers_for
 
 
 class Deadly(PosixPath):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis import setups
-from diagnosis.conclusion import weigh
 from diagnosis.evidence import Fact, Place, Suspect
+from diagnosis.facts import setups
+from diagnosis.joining import weigh
 from diagnosis.kinds.logs.compare import stated_setups
 from tests.diagnosis.cases import case_of_files
 

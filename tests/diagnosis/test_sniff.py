@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from diagnosis import Kind, ParseHints, parse
+from diagnosis.files.recognise import LogKinds, is_divisible
 from diagnosis.kinds import kind_table
 from diagnosis.kinds.binary import binary_reason
 from diagnosis.kinds.kind_table import kind_of
-from diagnosis.recognise import LogKinds, is_divisible
 
 HEADS = {
     ("job.json", b'{"job_id": "a", "nodes": [{"name": "n1", "ip": "10.0.0.1"}], "world_size": 8}'): Kind.INVENTORY,

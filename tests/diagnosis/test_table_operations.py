@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from diagnosis import pipeline
-from diagnosis.kinds.logs.read import patterns
+from diagnosis.kinds.logs.text import patterns
 from tests.diagnosis.synthetic import read_files
 
 STEPS = [f"2026-03-01 08:00:{n:02d} INFO [rank0] iteration {n + 1}/500 loss 2.{n}" for n in range(40)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis.archives import walk
+from diagnosis.archive.archives import walk
 from tests.archives import zip_of
 from tests.diagnosis.test_archives import LOG, opened
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis import trends
 from diagnosis.evidence import Measure, Place
+from diagnosis.facts import trends
 
 EVEN = [1.0] * 60
 

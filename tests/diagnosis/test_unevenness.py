@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from diagnosis import unevenness
-from diagnosis.conclusion import weigh
 from diagnosis.evidence import Measure, Place, Suspect
+from diagnosis.facts import unevenness
+from diagnosis.joining import weigh
 from diagnosis.kinds.logs.compare import rank_measures
 from diagnosis.kinds.states.report_sections import measures_of, parse
 from tests.diagnosis.cases import case_of_files

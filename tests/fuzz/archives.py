@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 import zstandard
 
-from diagnosis import archives
+from diagnosis.archive import archives
 from tests.fuzz.readers import Coverage, Found, mutated
 
 LIMITS = archives.Limits(members=40, total_bytes=1 << 20, ratio=50, depth=3)

@@ -25,10 +25,10 @@ import polars as pl
 
 import diagnosis
 from diagnosis import Kind, Parsed, ParseHints, merge, parse
+from diagnosis.files.recognise import is_divisible
+from diagnosis.kinds.logs.columns.tables import COLUMNS
 from diagnosis.kinds.logs.read import lines
-from diagnosis.kinds.logs.read.tables import COLUMNS
 from diagnosis.kinds.logs.rows import stored_rows
-from diagnosis.recognise import is_divisible
 
 _ENGINE = str(Path(diagnosis.__file__).parent)
 _TOOL = 4

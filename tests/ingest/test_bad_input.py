@@ -177,7 +177,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing_behind(job: Job, monkeypatch
 
 
 def test_an_engine_that_stumbles_over_one_file_costs_only_that_file(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    from diagnosis import parse_pool
+    from diagnosis.files import parse_pool
     from ingest.isolation import inside
 
     real = inside.parse

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis.live.observe import Range, observe
+from diagnosis.live.reading.observe import Range, observe
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 from ingest.wire import json_lines

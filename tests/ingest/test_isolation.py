@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis import archives
+from diagnosis.archive import archives
 from diagnosis.model import JobHints, ParseHints
 from ingest import processes
 from ingest.isolation import End, Limits, ReaderLost, call

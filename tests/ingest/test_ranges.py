@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis import ParseHints, parse
-from diagnosis.kinds.logs.read.tables import COLUMNS, UNIQUES
+from diagnosis.kinds.logs.columns.tables import COLUMNS, UNIQUES
 from diagnosis.kinds.logs.rows import stored_rows
 from ingest import selectors, services
 from ingest.isolation import inside

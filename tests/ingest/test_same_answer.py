@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis.gathering import gather
+from diagnosis.files.gathering import gather
 from diagnosis.pipeline import diagnose
 from ingest.models import Upload
 from ingest.services import resuming

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from diagnosis import archives
+from diagnosis.archive import archives
 from ingest import services, slots, storage
 from ingest.isolation import inside
 from ingest.models import Artifact, Job, Run, RunLog, Upload

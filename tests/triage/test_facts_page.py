@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
-from diagnosis import fact_table
-from diagnosis.fact_table import FactRow, compare_places
+from diagnosis.facts import fact_table
+from diagnosis.facts.fact_table import FactRow, compare_places
 from ingest.models import Job
 from ingest.models.outcome import Outcome
 from tests.factories import make_attempt, make_incident, make_job, make_user

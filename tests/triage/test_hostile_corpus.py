@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from diagnosis import archives
+from diagnosis.archive import archives
 from ingest import selectors, services
 from ingest.models import Artifact, Run, Upload
 from ingest.services.artifact_parsing import artifacts_parse

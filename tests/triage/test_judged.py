@@ -9,8 +9,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from diagnosis.advice import advise
-from diagnosis.advice_facts import AdviceEvidence
+from diagnosis.advising.advice import advise
+from diagnosis.advising.advice_facts import AdviceEvidence
 from diagnosis.evidence import decode
 from tests.factories import make_incident
 from tests.pages import page_text

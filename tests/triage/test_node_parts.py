@@ -8,8 +8,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from diagnosis import fact_table
-from diagnosis.fact_table import FactRow, compare_places
+from diagnosis.facts import fact_table
+from diagnosis.facts.fact_table import FactRow, compare_places
 from tests.factories import make_incident, make_user
 from tests.pages import page_text
 from triage.diagnosis_tables import tables_store

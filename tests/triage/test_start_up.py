@@ -8,7 +8,7 @@ from tests.patience import WORK_S
 from triage.places import ROOT
 
 #: libraries of the engine and of charts that no list and no form needs
-SELDOM = ("numba", "pandas", "plotly", "scipy", "sklearn", "diagnosis.pipeline", "diagnosis.parsing")
+SELDOM = ("numba", "pandas", "plotly", "scipy", "sklearn", "diagnosis.pipeline", "diagnosis.files.parsing")
 PROGRAM = f"""
 import gc, sys
 import triage.asgi

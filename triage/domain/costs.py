@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from diagnosis.gpu_count import GpuCount, GpuEvidence, Source, count_gpus
+from diagnosis.facts.gpu_count import GpuCount, GpuEvidence, Source, count_gpus
 from ingest.models import Attempt
 from triage import metrics
 

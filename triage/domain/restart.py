@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from diagnosis import ladder
-from diagnosis.advice import SAFE_NAME
+from diagnosis.advising import ladder
+from diagnosis.advising.advice import SAFE_NAME
 from diagnosis.plain import percent
 
 #: below, a job is not stopped: a wrong stop costs hours until a person looks, a needless restart costs minutes

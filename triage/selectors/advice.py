@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from django.db.models import Q
 
-from diagnosis.advice import advise
-from diagnosis.advice_facts import AdviceEvidence
+from diagnosis.advising.advice import advise
+from diagnosis.advising.advice_facts import AdviceEvidence
 from diagnosis.evidence import decode
 from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, EXECUTABLE_ACTIONS
 from triage import metrics

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import OuterRef, Subquery
 
-from diagnosis import fact_table
+from diagnosis.facts import fact_table
 from ingest.models import Job
 from triage.diagnosis_tables import table_path
 from triage.models import Diagnosis

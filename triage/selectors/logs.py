@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 import polars as pl
 
 from diagnosis import Source, numbers
+from diagnosis.kinds.logs.columns.sources import PathScheme, with_scheme
 from diagnosis.kinds.logs.read import headers
-from diagnosis.kinds.logs.read.sources import PathScheme, with_scheme
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.plain import visible

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from diagnosis.kinds.logs.read.encodings import encoding_of
+from diagnosis.kinds.logs.text.encodings import encoding_of
 from ingest.models import Attempt, Upload
 from ingest.services.resuming import part_path_of
 from triage.domain.live_lines import Line, lines_of, merge

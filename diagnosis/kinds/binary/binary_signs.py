@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from diagnosis.kinds.logs.read.encodings import encoding_of
+from diagnosis.kinds.logs.text.encodings import encoding_of
 
 _MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "a program (ELF)"),

@@ -9,7 +9,7 @@ from typing import Final
 
 from diagnosis.json_values import Json
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile
-from diagnosis.kinds.logs.read.encodings import begin_of, decode, encoding_of
+from diagnosis.kinds.logs.text.encodings import begin_of, decode, encoding_of
 from diagnosis.model import Kind, Parsed
 from diagnosis.plain import plain
 

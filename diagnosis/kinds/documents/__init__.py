@@ -11,7 +11,7 @@ from typing import Final
 
 from diagnosis.kinds.documents.document_signs import form_of_document, load
 from diagnosis.kinds.evidence_kind import EvidenceFile, EvidenceKind, Format
-from diagnosis.kinds.logs.read.encodings import begin_of
+from diagnosis.kinds.logs.text.encodings import begin_of
 from diagnosis.model import Parsed
 
 #: What :attr:`Parsed.kind` says of documents.

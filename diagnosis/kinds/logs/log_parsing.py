@@ -16,13 +16,16 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds.evidence_kind import EvidenceFile
-from diagnosis.kinds.logs.read import encodings, exported, joined, lines, logfmt, physical, wrapped
+from diagnosis.kinds.logs.columns import joined, physical
+from diagnosis.kinds.logs.columns.sources import Sources, settle_labels, unsettle_labels
+from diagnosis.kinds.logs.columns.tables import combine, write_tables
+from diagnosis.kinds.logs.read import lines
 from diagnosis.kinds.logs.read.described import Log
 from diagnosis.kinds.logs.read.prepared import prepare_files
 from diagnosis.kinds.logs.read.reader import MAX_MESSAGES, LogReader
-from diagnosis.kinds.logs.read.sources import Sources, settle_labels, unsettle_labels
-from diagnosis.kinds.logs.read.tables import combine, write_tables
 from diagnosis.kinds.logs.rows import occurrences
+from diagnosis.kinds.logs.text import encodings
+from diagnosis.kinds.logs.unwrap import exported, logfmt, wrapped
 from diagnosis.model import Parsed, Part, Source
 from diagnosis.unread_forms import HEAD_BYTES, form_of
 
@@ -100,7 +103,7 @@ def _has_final_times(log: Parsed) -> bool:
 
 @dataclass(slots=True)
 class SmallLog:
-    """A plain log (:func:`diagnosis.recognise.log_kind`, ``lines.is_plain``, not empty) that is read with others.
+    """A plain log (:func:`diagnosis.files.recognise.log_kind`, ``lines.is_plain``, not empty) that is read with others.
     ``data`` is gone once it is joined with theirs.
     """
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from diagnosis.kinds.evidence_kind import HEAD_BYTES
-from diagnosis.kinds.logs.read.encodings import begin_of
+from diagnosis.kinds.logs.text.encodings import begin_of
 from diagnosis.model import Kind
 
 _KERNEL = re.compile(

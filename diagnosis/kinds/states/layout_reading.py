@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import filterfalse
 from typing import Final
 
-from diagnosis.kinds.logs.read.encodings import decode
+from diagnosis.kinds.logs.text.encodings import decode
 from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.report_sections import parse
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange

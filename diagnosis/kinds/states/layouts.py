@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import Final
 
 from diagnosis import log_lines
-from diagnosis.kinds.logs.read import wrapped
+from diagnosis.kinds.logs.unwrap import wrapped
 from diagnosis.kinds.states import aligned_tables, cut_json, shapes
 from diagnosis.kinds.states.formats import Format, load_layouts
 from diagnosis.kinds.states.shapes import MAX_DEPTH, MAX_LINE_CHARS, Entry

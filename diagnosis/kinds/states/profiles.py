@@ -2,7 +2,7 @@
 communicated in each step.
 
 A rank that works longer is slow; the others wait for it in their collectives. The sums are compared
-between the ranks (:mod:`diagnosis.unevenness`).
+between the ranks (:mod:`diagnosis.facts.unevenness`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from diagnosis import log_lines
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
-from diagnosis.kinds.logs.read.encodings import decode, encoding_of
+from diagnosis.kinds.logs.text.encodings import decode, encoding_of
 from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.formats import Format, Series, format_of, load
 from diagnosis.kinds.states.pieces_of_text import Piece, cut, without_title

@@ -58,7 +58,7 @@ def test_a_family_of_rules_is_left_out() -> None:
 def test_only_the_deciding_part_is_switched() -> None:
     modules = switches.deciding_modules()
     assert "diagnosis.kinds.logs.causes.roots" in modules
-    assert not {"diagnosis.kinds.logs.read.reader", "diagnosis.kinds.logs.read.mask", "diagnosis.report"} & set(modules)
+    assert not {"diagnosis.kinds.logs.read.reader", "diagnosis.kinds.logs.text.mask", "diagnosis.report"} & set(modules)
 
 
 def test_the_interval_holds_the_mean_and_is_wider_where_jobs_are_similar() -> None:
@@ -83,7 +83,7 @@ def test_reading_a_threshold_is_noted_only_while_asked() -> None:
 
 
 def test_changed_thresholds_and_rules_need_no_new_parse(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsing, deciding = switches.digest("diagnosis.parsing"), switches.digest("diagnosis.pipeline")
+    parsing, deciding = switches.digest("diagnosis.files.parsing"), switches.digest("diagnosis.pipeline")
     as_it_is = Path.read_bytes
 
     def read_changed(path: Path) -> bytes:
@@ -91,7 +91,7 @@ def test_changed_thresholds_and_rules_need_no_new_parse(monkeypatch: pytest.Monk
         return b"another" if is_changed else as_it_is(path)
 
     monkeypatch.setattr(Path, "read_bytes", read_changed)
-    assert switches.digest("diagnosis.parsing") == parsing
+    assert switches.digest("diagnosis.files.parsing") == parsing
     assert switches.digest("diagnosis.pipeline") != deciding
 
 

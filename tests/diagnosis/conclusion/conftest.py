@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from diagnosis import report
-from diagnosis.gathering import gather
+from diagnosis.files.gathering import gather
 from diagnosis.pipeline import diagnose
 
 SAMPLES = Path(__file__).parents[3] / "samples"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis.conclusion.flow_sentence import headline
+from diagnosis.conclusion.sentences.flow_sentence import headline
 from diagnosis.evidence import FlowFinding, decode
 
 T = 1_700_000_000.0

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from diagnosis.conclusion import log_sentence
+from diagnosis.conclusion.sentences import log_sentence
 from diagnosis.model import Role
 from diagnosis.result import LogEvent
 

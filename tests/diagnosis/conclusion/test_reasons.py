@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from diagnosis import terminal
+from diagnosis.command import terminal
 from diagnosis.conclusion.model import Conclusion, Fault
 from diagnosis.conclusion.reasons import reasons
 from diagnosis.evidence import Place

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from diagnosis import unevenness
+from diagnosis.facts import unevenness
 from diagnosis.kinds import states
 from diagnosis.kinds.kind_table import kind_of
 from diagnosis.kinds.states import profiles, report_sections

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diagnosis.live.count_lines import CountLine, CountLines
+from diagnosis.live.reading.count_lines import CountLine, CountLines
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from diagnosis.live import judge, learn, new_state
 from diagnosis.live.found_counters import MAX_CANDIDATES
 from diagnosis.live.job_state import JobState
-from diagnosis.live.observe import Range, observe
+from diagnosis.live.reading.observe import Range, observe
 
 STYLES = {
     "house": ";;>>{n} of 90000;{x:.3f};tok 81204",

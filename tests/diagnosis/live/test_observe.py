@@ -9,7 +9,7 @@ import pytest
 
 from diagnosis.live import Observation, encode
 from diagnosis.live.observation import DiskUse
-from diagnosis.live.observe import MAX_STATES, Range, observe
+from diagnosis.live.reading.observe import MAX_STATES, Range, observe
 
 STEP = "2026-11-22 03:00:{0:02d},000 INFO [rank0] iteration {0}/1000 loss 2.5 lr 1e-4\n"
 

@@ -23,8 +23,8 @@ from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
-from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 

@@ -14,7 +14,7 @@ from itertools import chain, product, starmap
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.read.digit_forms import DigitForms
+from diagnosis.kinds.logs.text.digit_forms import DigitForms
 from diagnosis.knowledge_files import table
 
 LIMITS: Final = thresholds.limits("quantities")

@@ -2,7 +2,7 @@
 
 In a synchronous job all ranks end an iteration together, so its duration does not show which rank
 was late. Many programs print the compute and wait times of each rank, or how long a save took:
-:mod:`diagnosis.unevenness` compares them.
+:mod:`diagnosis.facts.unevenness` compares them.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import setups, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import Fact, Place
+from diagnosis.facts import setups
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.read import raw_lines
 

@@ -12,12 +12,13 @@ import polars as pl
 
 from diagnosis import quotes, thresholds
 from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.decide.first_writers import first_lines
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import event_words, words
 from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
 from diagnosis.kinds.logs.pace import dating
-from diagnosis.kinds.logs.read import physical, raw_lines
+from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows import events as tables
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role

@@ -166,7 +166,7 @@ def help_of(case: Case, roots: Sequence[LogEvent], category: str) -> str:
 
 def _known_help(case: Case, roots: Sequence[LogEvent]) -> list[str]:
     """What the rules of the root lines advise, where people mend the cause themselves: a setting,
-    code, a quota. The advice about machines comes from the ladder alone (``diagnosis.advice``).
+    code, a quota. The advice about machines comes from the ladder alone (``diagnosis.advising.advice``).
     """
     rules = [case.rules.rules[event.signature] for event in roots if event.signature]
     advice = [rule.advice for rule in rules if _is_mended_by_people(rule)]

@@ -23,8 +23,8 @@ from diagnosis.kinds.logs.meaning import indicators
 from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.read import raw_lines
-from diagnosis.kinds.logs.read.mask import VERSION as MASK_VERSION
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.kinds.logs.text.mask import VERSION as MASK_VERSION
 from diagnosis.model import Role
 from diagnosis.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 from diagnosis.taxonomy import UNKNOWN

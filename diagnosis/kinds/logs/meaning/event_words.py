@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.read.patterns import Haystack
+from diagnosis.kinds.logs.text.patterns import Haystack
 
 #: A frame of a traceback, or a line of source that it quotes.
 STRUCTURE: Final = "|".join(words.pattern("phrases", row) for row in ("frame", "source_line"))

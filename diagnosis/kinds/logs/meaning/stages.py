@@ -15,7 +15,7 @@ import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
-from diagnosis.kinds.logs.read.patterns import Haystack
+from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.model import STAGES
 
 BEFORE_TRAINING: Final = frozenset(STAGES[:4])

@@ -17,7 +17,7 @@ from functools import cache
 
 import polars as pl
 
-from diagnosis.kinds.logs.read.patterns import Haystack
+from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.knowledge_files import table
 
 #: What a line may hold without being about it: the name of the module that logs.

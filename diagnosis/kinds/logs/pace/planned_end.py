@@ -14,8 +14,8 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.read import raw_lines
-from diagnosis.kinds.logs.read.patterns import Haystack
 from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.model import Level, ReadRange
 
 LIMITS: Final = thresholds.limits("planned_end")

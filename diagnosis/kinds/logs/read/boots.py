@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.kinds.logs.read import stamps
 from diagnosis.kinds.logs.read.lines import Rows
+from diagnosis.kinds.logs.text import stamps
 
 #: Number of lines of one block that are read.
 _LINES_READ = 20_000

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.kinds.logs.read import boots, hashing, headers, lines, stamps
+from diagnosis.kinds.logs.columns.sources import Sources
+from diagnosis.kinds.logs.columns.tables import OF_DAY, SINCE_BOOT, YEARLESS, redate
+from diagnosis.kinds.logs.read import boots, headers, lines
 from diagnosis.kinds.logs.read.prepared import Prepared
-from diagnosis.kinds.logs.read.sources import Sources
-from diagnosis.kinds.logs.read.tables import OF_DAY, SINCE_BOOT, YEARLESS, redate
+from diagnosis.kinds.logs.text import hashing, stamps
 
 _NO_WRITER = dict.fromkeys(headers.PARTS, "")
 

@@ -12,10 +12,10 @@ from functools import cache
 
 import polars as pl
 
-from diagnosis.kinds.logs.read.patterns import ANY, Haystack
 from diagnosis.kinds.logs.read.times import DAY as _DAY
 from diagnosis.kinds.logs.read.times import MONTH as _MONTH
 from diagnosis.kinds.logs.read.times import TIME_STYLES
+from diagnosis.kinds.logs.text.patterns import ANY, Haystack
 from diagnosis.model import Level
 
 # The parts of a header, in any order and number. Recognised on normalised text. No piece takes more

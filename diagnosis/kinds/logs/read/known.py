@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.kinds.logs.read import hashing, headers, lines, mask, records
-from diagnosis.kinds.logs.read.patterns import Haystack
+from diagnosis.kinds.logs.columns import records
+from diagnosis.kinds.logs.read import headers, lines
+from diagnosis.kinds.logs.text import hashing, mask
+from diagnosis.kinds.logs.text.patterns import Haystack
 
 #: Masked messages longer than this are cut: the rest is data, not wording.
 TEXT_CHARS = 1_200

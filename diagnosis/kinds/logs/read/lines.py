@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.kinds.logs.read import scan, wrapped
-from diagnosis.kinds.logs.read.encodings import decode
+from diagnosis.kinds.logs.text import scan
+from diagnosis.kinds.logs.text.encodings import decode
+from diagnosis.kinds.logs.unwrap import wrapped
 from diagnosis.plain import ANSI
 
 #: Bytes read at a time; the peak memory of parsing is a small multiple of it.

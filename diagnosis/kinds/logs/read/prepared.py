@@ -16,8 +16,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.kinds.logs.read import boots, hashing, headers, known, lines, stamps, times, writers
-from diagnosis.kinds.logs.read.tables import OF_DAY, SINCE_BOOT, YEARLESS
+from diagnosis.kinds.logs.columns.tables import OF_DAY, SINCE_BOOT, YEARLESS
+from diagnosis.kinds.logs.read import boots, headers, known, lines, times, writers
+from diagnosis.kinds.logs.text import hashing, stamps
 
 _STYLES = {style.name: index for index, style in enumerate(times.TIME_STYLES)}
 _FLAGS = {times.SINCE_BOOT: SINCE_BOOT, times.OF_DAY: OF_DAY}

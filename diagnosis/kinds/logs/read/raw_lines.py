@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.kinds.logs.read import exported, wrapped
-from diagnosis.kinds.logs.read.encodings import decode, encoding_of
 from diagnosis.kinds.logs.read.lines import LINE_BYTES, LINE_CHARS, clean_line
-from diagnosis.kinds.logs.read.structured import MAX_LINES
+from diagnosis.kinds.logs.text.encodings import decode, encoding_of
+from diagnosis.kinds.logs.unwrap import exported, wrapped
+from diagnosis.kinds.logs.unwrap.structured import MAX_LINES
 from diagnosis.model import ReadRange
 
 #: Bytes between two lines up to which they are read at once, and bytes of all such lines.

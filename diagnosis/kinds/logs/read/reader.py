@@ -17,11 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.kinds.logs.read import hashing, known, lines, mask, records, stamps
-from diagnosis.kinds.logs.read.described import Described
-from diagnosis.kinds.logs.read.prepared import Prepared, prepare
-from diagnosis.kinds.logs.read.sources import Sources
-from diagnosis.kinds.logs.read.tables import (
+from diagnosis.kinds.logs.columns import records
+from diagnosis.kinds.logs.columns.sources import Sources
+from diagnosis.kinds.logs.columns.tables import (
     COLUMNS,
     EXAMPLE_CHARS,
     UNIQUES,
@@ -30,6 +28,10 @@ from diagnosis.kinds.logs.read.tables import (
     write_part,
     write_tables,
 )
+from diagnosis.kinds.logs.read import known, lines
+from diagnosis.kinds.logs.read.described import Described
+from diagnosis.kinds.logs.read.prepared import Prepared, prepare
+from diagnosis.kinds.logs.text import hashing, mask, stamps
 from diagnosis.model import Level
 
 _WORKERS = 2

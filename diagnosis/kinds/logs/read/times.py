@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.kinds.logs.read import stamps
 from diagnosis.kinds.logs.read.lines import Rows
+from diagnosis.kinds.logs.text import stamps
 
 #: The end of 1972, a leap year: stamps without a year are read in it.
 NEXT_YEAR = 94_694_400_000_000_000

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.kinds.logs.read import hashing, headers, scan
+from diagnosis.kinds.logs.read import headers
 from diagnosis.kinds.logs.read.lines import Rows
+from diagnosis.kinds.logs.text import hashing, scan
 
 type Places = npt.NDArray[np.int64]
 #: The numbers that compiled code reads: position, kind, and the text before them.

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from diagnosis import thresholds
 from diagnosis.jit import compiled
-from diagnosis.kinds.logs.read import hashing
+from diagnosis.kinds.logs.text import hashing
 
 THRESHOLDS: Final = thresholds.of("clustering")
 #: This number of different words in one context are values of a parameter.

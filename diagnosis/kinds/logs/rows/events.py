@@ -19,12 +19,12 @@ import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.read import tables
-from diagnosis.kinds.logs.read.patterns import Haystack
-from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, PathScheme, with_scheme, without_job_name
-from diagnosis.kinds.logs.read.tables import YEARLESS
+from diagnosis.kinds.logs.columns import tables
+from diagnosis.kinds.logs.columns.sources import MAX_DOUBTFUL_CONFIDENCE, PathScheme, with_scheme, without_job_name
+from diagnosis.kinds.logs.columns.tables import YEARLESS
 from diagnosis.kinds.logs.rows import line_counts, messages, occurrences, slabs, stored_rows, writer_nodes
 from diagnosis.kinds.logs.rows.stored_rows import Rows
+from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.model import LOG_KINDS, Kind, Parsed, Source
 
 _HALF_YEAR: Final = thresholds.of("clocks").half_year_days * 24 * 3600 * 1_000_000_000

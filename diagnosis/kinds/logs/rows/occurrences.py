@@ -20,11 +20,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from diagnosis.kinds.logs.read.stamps import NO_TIME
-from diagnosis.kinds.logs.read.tables import YEARLESS
+from diagnosis.kinds.logs.columns.tables import YEARLESS
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.line_counts import COUNTED, JUMP, NEVER, Edges, Tally
 from diagnosis.kinds.logs.rows.stored_rows import Rows
+from diagnosis.kinds.logs.text.stamps import NO_TIME
 from diagnosis.model import Parsed
 
 #: Lines read at a time (about 50 bytes each).

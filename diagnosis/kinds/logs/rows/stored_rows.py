@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from diagnosis.kinds.logs.read import joined
-from diagnosis.kinds.logs.read.tables import COLUMNS, UNIQUES
+from diagnosis.kinds.logs.columns import joined
+from diagnosis.kinds.logs.columns.tables import COLUMNS, UNIQUES
 from diagnosis.model import Parsed
 
 

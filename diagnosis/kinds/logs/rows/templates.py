@@ -16,8 +16,8 @@ from collections.abc import Collection
 
 import polars as pl
 
-from diagnosis.kinds.logs.read.patterns import ANY, Haystack
 from diagnosis.kinds.logs.rows import clustering
+from diagnosis.kinds.logs.text.patterns import ANY, Haystack
 
 _MASK = r"<(?:NUM|IP|PCI|MAC|PATH|URL|TIME|HOST)>"
 _UNIT = r"(?:[kKMGT]?i?B|[kKMGT]?i?[Bb]ytes|bytes?|[mun\u00b5]?s|secs?|seconds|minutes|hours|days|%|[kKMG]?Hz|[mk]?W)"

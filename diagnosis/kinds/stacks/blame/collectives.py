@@ -22,7 +22,7 @@ import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks
-from diagnosis.kinds.stacks.read.flight_recorder import Collective
+from diagnosis.kinds.stacks.recorded.flight_recorder import Collective
 
 THRESHOLDS: Final = thresholds.of("collectives")
 

@@ -24,10 +24,10 @@ from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, with
 from diagnosis.kinds.stacks.ranks.identify import census, host_directories, rank_and_node
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.threads import odd_threads, odd_workers
-from diagnosis.kinds.stacks.read.flight_recorder import Collective, Recording, expand_span
-from diagnosis.kinds.stacks.read.ras_report import RasReport
-from diagnosis.kinds.stacks.read.recorder_analysis import RecorderAnalysis
 from diagnosis.kinds.stacks.read.stack_frames import Dump, unpack
+from diagnosis.kinds.stacks.recorded.flight_recorder import Collective, Recording, expand_span
+from diagnosis.kinds.stacks.recorded.ras_report import RasReport
+from diagnosis.kinds.stacks.recorded.recorder_analysis import RecorderAnalysis
 from diagnosis.model import Kind, OnStage, Parsed, ignore_progress
 
 #: Ranks that are missing are judged alike everywhere.

@@ -14,7 +14,7 @@ from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import ranks_text
-from diagnosis.kinds.stacks.read.ras_report import Communicator, RasPlace, RasProcess, RasReport
+from diagnosis.kinds.stacks.recorded.ras_report import Communicator, RasPlace, RasProcess, RasReport
 
 THRESHOLDS: Final = thresholds.of("ras_accusations")
 #: Sorts after every rank.

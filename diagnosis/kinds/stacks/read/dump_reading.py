@@ -15,11 +15,12 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from diagnosis.kinds.stacks.read import bundles, flight_recorder, prefixes, pyspy, ras, recorder_analysis, unpickle
-from diagnosis.kinds.stacks.read.flight_recorder import Recording
-from diagnosis.kinds.stacks.read.ras_report import RasReport
-from diagnosis.kinds.stacks.read.recorder_analysis import RecorderAnalysis
+from diagnosis.kinds.stacks.read import bundles, prefixes, pyspy
 from diagnosis.kinds.stacks.read.stack_frames import EMPTY, OK, TRUNCATED, Dump, Table
+from diagnosis.kinds.stacks.recorded import flight_recorder, ras, recorder_analysis, unpickle
+from diagnosis.kinds.stacks.recorded.flight_recorder import Recording
+from diagnosis.kinds.stacks.recorded.ras_report import RasReport
+from diagnosis.kinds.stacks.recorded.recorder_analysis import RecorderAnalysis
 from diagnosis.model import Kind, Parsed, ParseHints
 from diagnosis.plain import counted, plain
 

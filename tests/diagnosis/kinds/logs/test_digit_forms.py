@@ -6,8 +6,8 @@ import pytest
 
 from diagnosis.kinds.logs.compare.quantities import quantities, rank_of, step_of
 from diagnosis.kinds.logs.pace.counter_words import counter
-from diagnosis.kinds.logs.read import digit_forms
-from diagnosis.kinds.logs.read.digit_forms import DigitForms
+from diagnosis.kinds.logs.text import digit_forms
+from diagnosis.kinds.logs.text.digit_forms import DigitForms
 
 
 def test_lines_that_differ_in_digits_are_searched_once() -> None:

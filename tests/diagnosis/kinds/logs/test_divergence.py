@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from diagnosis.files.parsing import parse
 from diagnosis.kinds.logs.causes.divergence import find_rise
 from diagnosis.model import Kind, ParseHints
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from diagnosis.report import Report
 

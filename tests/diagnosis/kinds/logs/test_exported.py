@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from diagnosis import ParseHints, parse
-from diagnosis.kinds.logs.read import exported, structured, wrapped
-from diagnosis.kinds.logs.read.structured import MAX_LINES
+from diagnosis.kinds.logs.unwrap import exported, structured, wrapped
+from diagnosis.kinds.logs.unwrap.structured import MAX_LINES
 
 
 def export(count: int) -> bytes:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import report
+from diagnosis.files.parsing import parse
 from diagnosis.model import Kind, ParseHints
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 
 PEER = "RuntimeError: [../gloo/transport/tcp/pair.cc:91] Connection closed by peer [10.3.2.1]:4411"

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.logs.read import hashing
+from diagnosis.kinds.logs.text import hashing
 
 _WORDS = st.lists(st.integers(0, 40) | st.integers(0, 2**64 - 1), max_size=200)
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from diagnosis import Parsed, ParseHints, merge, parse, parsed
 from diagnosis.kinds.logs import log_parsing
-from diagnosis.kinds.logs.read import joined
-from diagnosis.kinds.logs.read.tables import COLUMNS
+from diagnosis.kinds.logs.columns import joined
+from diagnosis.kinds.logs.columns.tables import COLUMNS
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.model import Kind
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.logs.read import logfmt, wrapped
+from diagnosis.kinds.logs.unwrap import logfmt, wrapped
 
 HEAD = {"time": "2026-03-02T10:00:02Z", "level": "error", "host": "gpu-7", "rank": "3"}
 TRACEBACK = "Traceback (most recent call last):\n  File \"/w/a.py\", line 10, in f\n    c['d']\nKeyError: 'd'\n"

@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from diagnosis import Parsed, ParseHints, merge, parse
-from diagnosis.kinds.logs.read import mask, reader
+from diagnosis.kinds.logs.read import reader
 from diagnosis.kinds.logs.rows import events, messages, stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
+from diagnosis.kinds.logs.text import mask
 from diagnosis.model import Level
 from diagnosis.pipeline import diagnose
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from diagnosis.json_values import JsonObject
-from diagnosis.kinds.logs.read.structured import record_of
+from diagnosis.kinds.logs.unwrap.structured import record_of
 
 
 def _line(**fields: object) -> str:

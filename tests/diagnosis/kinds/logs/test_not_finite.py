@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from diagnosis.files.parsing import parse
 from diagnosis.model import Kind, ParseHints
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from diagnosis.report import Report
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.logs.read.tables import COLUMNS
+from diagnosis.kinds.logs.columns.tables import COLUMNS
 from diagnosis.kinds.logs.rows import occurrences
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.kinds.logs.read.sources import PathScheme, Sources, with_scheme
+from diagnosis.kinds.logs.columns.sources import PathScheme, Sources, with_scheme
 
 
 def placed(path: str, *others: str) -> tuple[str | None, int | None]:

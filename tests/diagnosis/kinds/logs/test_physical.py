@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from diagnosis.kinds.logs.read import physical, raw_lines
+from diagnosis.kinds.logs.columns import physical
+from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.model import Parsed, ReadRange
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json

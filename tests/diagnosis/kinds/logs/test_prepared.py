@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import parse_pool
+from diagnosis.files import parse_pool
 from diagnosis.kinds.logs import log_parsing
+from diagnosis.kinds.logs.columns.tables import COLUMNS, UNIQUES
 from diagnosis.kinds.logs.read import known
-from diagnosis.kinds.logs.read.tables import COLUMNS, UNIQUES
 from diagnosis.kinds.logs.rows import occurrences, stored_rows
 from diagnosis.model import Parsed, ParseHints
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from diagnosis import unevenness
+from diagnosis.facts import unevenness
 from diagnosis.kinds.logs.compare import rank_measures
 from diagnosis.kinds.logs.rows import events
 from diagnosis.kinds.logs.rows.events import LogTable

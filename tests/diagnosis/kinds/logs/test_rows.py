@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from diagnosis.files.parsing import parse
 from diagnosis.kinds.logs.rows import events, occurrences, slabs, stored_rows
 from diagnosis.model import ParseHints
-from diagnosis.parsing import parse
 
 FILES = 5
 STEP = "step {n} loss 1.5"

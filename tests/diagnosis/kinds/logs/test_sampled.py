@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.logs.read import tables
+from diagnosis.kinds.logs.columns import tables
 from diagnosis.kinds.logs.rows import events, occurrences, slabs, stored_rows
 from diagnosis.kinds.logs.rows.events import LogTable
 from tests.diagnosis.kinds.logs.test_occurrences import FILE, written

@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.logs.read import mask, scan, stamps
+from diagnosis.kinds.logs.text import mask, scan, stamps
 
 _TEXT = st.text(alphabet="0123456789abcdefABFxXyz_ -.:/[]é", max_size=40)
 _LINE = _TEXT | st.tuples(_TEXT, st.uuids().map(str), _TEXT).map("".join)

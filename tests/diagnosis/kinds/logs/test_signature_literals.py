@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures.stored_literals import stored_ways
-from diagnosis.kinds.logs.read.literals import LIMITS, ways
+from diagnosis.kinds.logs.text.literals import LIMITS, ways
 
 
 @pytest.mark.parametrize(

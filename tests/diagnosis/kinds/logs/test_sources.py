@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.kinds.logs.read.sources import Sources, settle_labels, without_job_name
+from diagnosis.kinds.logs.columns.sources import Sources, settle_labels, without_job_name
 
 
 def test_the_job_before_several_machines_is_no_part_of_their_names() -> None:

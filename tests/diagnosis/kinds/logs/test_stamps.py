@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.logs.read import lines, stamps, times
+from diagnosis.kinds.logs.read import lines, times
+from diagnosis.kinds.logs.text import stamps
 
 _PARTS = (
     "I0301 08:00:00.123456",

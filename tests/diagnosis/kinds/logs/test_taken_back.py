@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from diagnosis import report
+from diagnosis.files.parsing import parse
 from diagnosis.kinds.logs.meaning.signatures import load
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 
 WAITING = "[3820109.825023] nfs: server nas-48 not responding, still trying"

@@ -4,8 +4,8 @@ import random
 
 import polars as pl
 
-from diagnosis.kinds.logs.read import mask
 from diagnosis.kinds.logs.rows import templates
+from diagnosis.kinds.logs.text import mask
 
 
 def mined(*messages: str) -> dict[str, str]:

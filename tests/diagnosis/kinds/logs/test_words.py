@@ -7,7 +7,7 @@ import re
 import polars as pl
 import pytest
 
-from diagnosis import setups
+from diagnosis.facts import setups
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures import quotations
 from diagnosis.kinds.logs.meaning.signatures.load import builtin

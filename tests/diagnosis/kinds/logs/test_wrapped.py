@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from diagnosis.kinds.logs.read import structured, wrapped
 from diagnosis.kinds.logs.read.lines import blocks
+from diagnosis.kinds.logs.unwrap import structured, wrapped
 
 LINES = {
     '{"log": "loss 2.1\\n", "stream": "stdout", "time": "2026-03-01T08:00:00.5Z"}': "2026-03-01T08:00:00.5Z loss 2.1",

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis import Kind, ParseHints, parse
-from diagnosis.kinds.logs.read.tables import YEARLESS
+from diagnosis.kinds.logs.columns.tables import YEARLESS
 from diagnosis.kinds.logs.rows import events, line_counts
 from diagnosis.model import Parsed
 

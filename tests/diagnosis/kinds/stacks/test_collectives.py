@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from diagnosis.kinds.stacks.blame.collectives import HungCollective, State, compare, is_pipeline, parallel_groups
-from diagnosis.kinds.stacks.read.flight_recorder import Collective
+from diagnosis.kinds.stacks.recorded.flight_recorder import Collective
 
 ALL = (0, 1, 2, 3)
 

@@ -12,8 +12,8 @@ import pytest
 
 from diagnosis.kinds.stacks import sniff
 from diagnosis.kinds.stacks.blame.collectives import State, compare
-from diagnosis.kinds.stacks.read import flight_recorder
-from diagnosis.kinds.stacks.read.unpickle import BrokenPickle, HostilePickle, loads
+from diagnosis.kinds.stacks.recorded import flight_recorder
+from diagnosis.kinds.stacks.recorded.unpickle import BrokenPickle, HostilePickle, loads
 from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import parse
 

@@ -8,8 +8,8 @@ import pytest
 
 from diagnosis.kinds.stacks import diagnose_stacks
 from diagnosis.kinds.stacks.blame.ras_accusations import RasAccusation, judge
-from diagnosis.kinds.stacks.read import ras
-from diagnosis.kinds.stacks.read.ras_report import Communicator, RasPlace, RasProcess, RasReport
+from diagnosis.kinds.stacks.recorded import ras
+from diagnosis.kinds.stacks.recorded.ras_report import Communicator, RasPlace, RasProcess, RasReport
 from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import parse
 

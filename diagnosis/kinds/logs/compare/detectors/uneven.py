@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis import thresholds, unevenness
+from diagnosis import thresholds
+from diagnosis.facts import unevenness
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare import rank_measures
 from diagnosis.kinds.logs.compare.clues import THRESHOLDS as WEIGHTS
@@ -19,7 +20,7 @@ needs: Final = "a slow job, and lines of one message with durations or rates on 
 
 
 def find_clues(case: Case) -> Iterator[Clue]:
-    """The nodes that :mod:`diagnosis.unevenness` finds slow in a job that became slow."""
+    """The nodes that :mod:`diagnosis.facts.unevenness` finds slow in a job that became slow."""
     if case.pace.slow_from is None or case.total < THRESHOLDS.nodes:
         return
     for result in unevenness.compare_places(rank_measures.measured(case)):

@@ -21,8 +21,8 @@ from diagnosis.kinds.logs.meaning.signatures.candidate_pairs import CandidatePai
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature, Strength
 from diagnosis.kinds.logs.meaning.signatures.quotations import RuleTexts
 from diagnosis.kinds.logs.meaning.signatures.stored_literals import stored_ways
-from diagnosis.kinds.logs.read.literals import Way, ways
-from diagnosis.kinds.logs.read.patterns import ANY, Haystack
+from diagnosis.kinds.logs.text.literals import Way, ways
+from diagnosis.kinds.logs.text.patterns import ANY, Haystack
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.

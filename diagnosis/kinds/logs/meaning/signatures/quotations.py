@@ -15,7 +15,7 @@ import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature
-from diagnosis.kinds.logs.read.patterns import Haystack
+from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.model import Role
 
 #: The start of a general explanation in a message: a possible cause is no evidence that it

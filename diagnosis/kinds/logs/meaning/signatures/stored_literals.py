@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
-from diagnosis.kinds.logs.read.literals import Way, ways
+from diagnosis.kinds.logs.text.literals import Way, ways
 
 
 @cache

@@ -10,7 +10,7 @@ import polars as pl
 from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning.signatures.match import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Signature
-from diagnosis.kinds.logs.read.literals import ways
+from diagnosis.kinds.logs.text.literals import ways
 
 MAX_PATTERN = 1500
 _VERBOSE = re.compile(r"\(\?[a-wyzA-Z]*x")

@@ -1,0 +1,1 @@
+"""What to do next: the first rule of ``advice.toml`` whose conditions hold."""

@@ -1,0 +1,1 @@
+"""The parts of the headline that logs and flows tell."""

@@ -1,0 +1,1 @@
+"""One decision where kinds of evidence meet: whose suspects, whose category, whose word counts."""

@@ -1,0 +1,1 @@
+"""Bytes, patterns, stamps and masks of lines: what knows no file."""

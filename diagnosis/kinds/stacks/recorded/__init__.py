@@ -1,0 +1,1 @@
+"""What communication libraries recorded: flight recorders, RAS."""

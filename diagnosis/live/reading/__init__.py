@@ -1,0 +1,1 @@
+"""New ranges of a running job's logs, line by line."""
