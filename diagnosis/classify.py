@@ -162,7 +162,7 @@ def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None, mos
 def probability(features: Mapping[str, float]) -> float:
     """The chance that the winner is right: a logistic function of its ``score``, its ``share`` of
     all votes and how near a ``rival`` is, fitted on messages that no rule was written from
-    (``confidence.json`` says by which command).
+    (``category_probability.json`` says by which command).
     """
     fitted = _fitted_weights()
     weighted = sum(fitted["weights"][name] * value for name, value in features.items())
@@ -171,5 +171,5 @@ def probability(features: Mapping[str, float]) -> float:
 
 @cache
 def _fitted_weights() -> dict[str, Any]:
-    text = resources.files("diagnosis").joinpath("confidence.json").read_text(encoding="utf-8")
+    text = resources.files("diagnosis").joinpath("category_probability.json").read_text(encoding="utf-8")
     return dict(json.loads(text))

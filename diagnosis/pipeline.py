@@ -31,7 +31,7 @@ from diagnosis.files.unread_files import MAX_NAMED_FILES, unread_sentences
 from diagnosis.history import History, JobEvents
 from diagnosis.inventory import Inventory
 from diagnosis.job_description import describe_job
-from diagnosis.joining import localize, stalls, weigh
+from diagnosis.joining import check_results, joined_suspects, logs_or_stacks
 from diagnosis.kinds import checks, kind_table, stacks, states
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
 from diagnosis.kinds.logs.causes.failure_facts import Given
@@ -134,21 +134,22 @@ def diagnose(
         lambda report: decode(report, FlowFinding),
         budgets,
     )
-    logs = _with_other_evidence(logs, stack_finding, flow_finding)
-    suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
+    logs = logs_or_stacks.with_other_evidence(logs, stack_finding, flow_finding)
+    of_flows = joined_suspects.of_flows(flow_finding, logs)
+    suspects = joined_suspects.fuse([*joined_suspects.of_logs(logs), *of_flows, *stack_finding.suspects])
     seen = logs or NO_LOGS
     alike = alike_texts.stated_facts(texts.quiet, read)
     stated = [*kind_table.facts(every), *seen.stated]
     layout = stack_report.layout if stack_report else None
     described = describe_job(known, hints, logs, layout, flow_finding, stated)
     machines = dict.fromkeys(described.node_names, "node")
-    results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
+    results = checks.with_targets(outputs, check_results.checked_places(suspects) | machines)
     healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
     results += _differences(stated, every, logs, healthy)
     results += found_bad
     shown = [*stated, *alike, *kind_table.facts(list(texts.laid_out.values()))]
     facts = budgets.run("facts", lambda: fact_table.summarise(shown, tables, seen.measures), None, is_part=True)
-    suspects = weigh.update_suspects(suspects, results)
+    suspects = check_results.update_suspects(suspects, results)
     concluded = conclude(
         logs,
         flow_finding,
@@ -196,16 +197,6 @@ def _unless_reports(logs: LogDiagnosis | None, texts: QuietTexts, found_bad: Seq
     return None if found_bad and texts.are_all_logs else logs
 
 
-def _with_other_evidence(
-    logs: LogDiagnosis | None, stack_finding: StackFinding, flow_finding: FlowFinding
-) -> LogDiagnosis | None:
-    """What the logs say, with what only stacks and flows know of it."""
-    if logs is None:
-        return None
-    stalled = stalls.with_stall(logs, stack_finding, flow_finding)
-    return localize.with_stacks(stalled, stack_finding)
-
-
 def _inferred(concluded: Conclusion, logs: LogDiagnosis | None, results: Sequence[Result]) -> tuple[str, ...]:
     """What follows from the evidence, in sentences."""
     return (
@@ -233,7 +224,7 @@ def _differences(
     measures = [*kind_table.measures(parsed), *(logs.measures if logs else ())]
     found += unevenness.compare_places(measures)
     found += trends.find_trends(measures)
-    return [result.as_remark() for result in found] if localize.has_cause(logs) else found
+    return [result.as_remark() for result in found] if logs_or_stacks.has_cause(logs) else found
 
 
 def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[Result]:

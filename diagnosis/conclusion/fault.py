@@ -1,6 +1,6 @@
 """Who is at fault: the fused suspects as one list with probabilities, most probable first.
 
-``diagnosis.joining.localize`` fuses the suspects of logs, flows and stacks. Here they become a statement:
+``diagnosis.joining.joined_suspects`` fuses the suspects of logs, flows and stacks. Here they become a statement:
 the accused, or nobody. A machine and a rank of it are one culprit, named once.
 """
 

@@ -40,7 +40,7 @@ suspect     a place that may be the reason, with a score
 conclusion  the one answer of all findings: condition, category, places, moment
 =========== ========================================================================================
 
-The conclusion (``diagnosis.conclusion``, ``advice``, ``localize``) imports the types of this package and no kind of
+The conclusion (``diagnosis.conclusion``, ``joining``, ``advising``) imports the types of this package and no kind of
 evidence.
 """
 

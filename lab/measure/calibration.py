@@ -4,7 +4,8 @@ Takes the verdicts of whole jobs: the public jobs of the read part, the real job
 (``--worlds SET:SEED…``). Two logistic functions, of verdicts about a failure and of those that nothing failed, with a
 ridge; a source with many jobs counts as the square root of their number. Prints for each kind and set, with whole
 sources left out (ten groups of sources): the Brier score, and how many of the verdicts said with at least .90 are
-right; the same of the confidence in use. ``--write`` stores the fits on all jobs in ``diagnosis/calibration.json``.
+right; the same of the confidence in use. ``--write`` stores the fits on all jobs in
+``diagnosis/verdict_probability.json``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from scipy.optimize import minimize
 
 import diagnosis
 from diagnosis.history import History
-from diagnosis.kinds.logs.decide import calibration
+from diagnosis.kinds.logs.decide import verdict_probability
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 from lab.measure import public, sets
@@ -85,7 +86,7 @@ def main() -> int:
     text = json.dumps({"made_by": "python -m lab.measure calibration --write", "fits": fits}, indent=2) + "\n"
     print(text)
     if chosen.write:
-        Path(diagnosis.__file__).with_name("calibration.json").write_text(text, encoding="utf-8")
+        Path(diagnosis.__file__).with_name("verdict_probability.json").write_text(text, encoding="utf-8")
     return 0
 
 
@@ -201,14 +202,14 @@ def _judged(
 def _columns() -> Iterator[dict[str, list[tuple[Mapping[str, float], float]]]]:
     """The columns and the confidence in use of each verdict that is calibrated meanwhile, by kind."""
     seen: dict[str, list[tuple[Mapping[str, float], float]]] = defaultdict(list)
-    usual: Callable[[str, Mapping[str, float]], float] = calibration.probability
+    usual: Callable[[str, Mapping[str, float]], float] = verdict_probability.probability
 
     def spy(kind: str, columns: Mapping[str, float]) -> float:
         found = usual(kind, columns)
         seen[kind].append((columns, found))
         return found
 
-    with patch.object(calibration, "probability", spy):
+    with patch.object(verdict_probability, "probability", spy):
         yield seen
 
 

@@ -3,7 +3,7 @@
 Reads the wordings that no rule was written from (parts B, C and E of ``measure.wordings``), asks the classifier about
 each message alone, and fits a logistic regression from the features of its votes to whether it was right. Prints the
 Brier score, the mean and the truth of each part with that part left out of the fit, and the same with the constants in
-use. ``--write`` stores the fit on all parts in ``diagnosis/confidence.json``. Verdicts of whole jobs:
+use. ``--write`` stores the fit on all parts in ``diagnosis/category_probability.json``. Verdicts of whole jobs:
 ``python -m lab.measure calibration``.
 """
 
@@ -92,7 +92,7 @@ def main() -> None:
     text = json.dumps(stored, indent=2) + "\n"
     print(text)
     if chosen.write:
-        Path(diagnosis.__file__).with_name("confidence.json").write_text(text, encoding="utf-8")
+        Path(diagnosis.__file__).with_name("category_probability.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

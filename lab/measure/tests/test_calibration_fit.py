@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.kinds.logs.decide import calibration
+from diagnosis.kinds.logs.decide import verdict_probability
 from lab.measure.calibration import NAMES, SIGNS, Judged, fit
 
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_stored_weights_have_the_sign_that_their_meaning_demands(kind: str) -> None:
     columns = dict.fromkeys(NAMES[kind], 0.0)
-    without = calibration.probability(kind, columns)
+    without = verdict_probability.probability(kind, columns)
     for name, sign in SIGNS.items():
         if name in columns:
-            assert (calibration.probability(kind, columns | {name: 1.0}) - without) * sign >= 0
+            assert (verdict_probability.probability(kind, columns | {name: 1.0}) - without) * sign >= 0
 
 
 def test_a_source_of_many_verdicts_counts_as_the_square_root_of_their_number() -> None:

@@ -33,7 +33,7 @@ class _Ranking:
     def rows(self) -> list[FlowSuspectRow]:
         """The most suspect first."""
         for row in self._rows.values():
-            row.is_suspect = row.score >= thresholds.of("localize").accused
+            row.is_suspect = row.score >= thresholds.of("joined_suspects").accused
         return sorted(self._rows.values(), key=lambda row: (-row.score, row.entity))
 
 

@@ -16,7 +16,7 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.compare import iterations, mixed
 from diagnosis.kinds.logs.compare.detectors.watchdogs import MISMATCH
-from diagnosis.kinds.logs.decide import calibration, explain, listed_events, locate, sentences, timeline
+from diagnosis.kinds.logs.decide import explain, listed_events, locate, sentences, timeline, verdict_probability
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import indicators
@@ -98,7 +98,7 @@ def _progress_files(case: Case) -> frozenset[str]:
 
 def _healthy(case: Case) -> LogDiagnosis:
     none = taxonomy.load()["none"]
-    sure = calibration.probability("no_failure", calibration.of_no_failure(case))
+    sure = verdict_probability.probability("no_failure", verdict_probability.of_no_failure(case))
     if case.ending.outcome == "unknown":
         sure = min(sure, THRESHOLDS.no_end)
     survived = case.events.filter(pl.col("role") == Role.ROOT, ~pl.col("is_ordinary"))
@@ -232,7 +232,7 @@ def _calibrated(case: Case, verdict: Verdict) -> Verdict:
     """
     if verdict.confidence < classify.THRESHOLDS.conclusive:
         return verdict
-    sure = calibration.probability("failure", calibration.of_failure(case, verdict.confidence))
+    sure = verdict_probability.probability("failure", verdict_probability.of_failure(case, verdict.confidence))
     if verdict.runner_up is None:
         return replace(verdict, confidence=sure)
     name, before = verdict.runner_up

@@ -8,17 +8,17 @@ hits of lines of small jobs are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
+from diagnosis.kinds.logs.meaning.signatures import precedence
 from diagnosis.kinds.logs.meaning.signatures.candidate_pairs import CandidatePairs, within_budget
-from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature, Strength
+from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature
 from diagnosis.kinds.logs.meaning.signatures.quotations import RuleTexts
 from diagnosis.kinds.logs.meaning.signatures.stored_literals import stored_ways
 from diagnosis.kinds.logs.text.literals import Way, ways
@@ -156,13 +156,7 @@ class SignatureSet:
         ``also`` included) becomes a root: it is evidence of the same cause. Pass the rules of one failed episode only.
         O(rules present squared).
         """
-        rules = self.known(present)
-        roots = [rule for rule in rules if rule.role is Role.ROOT]
-        yielding = _yielding(roots)
-        roles = {rule.id: rule.role for rule in rules} | dict.fromkeys(yielding, Role.CASCADE)
-        causes = {_pair(rule.category) for rule in roots if rule.id not in yielding}
-        confirmed = [rule.id for rule in rules if _confirms(rule, causes)]
-        return roles | dict.fromkeys(confirmed, Role.ROOT)
+        return precedence.roles_of(self.known(present))
 
     def known(self, ids: Iterable[str]) -> list[Signature]:
         """The rules of these ids, in order; ids of no rule are left out."""
@@ -252,30 +246,3 @@ def heads_of(texts: pl.Series) -> pl.Series:
         size //= 2
         heads = heads.str.head(size)
     return heads
-
-
-def _yields(rule: Signature, other: Signature) -> bool:
-    return any(name == other.id or (name.endswith(".") and other.id.startswith(name)) for name in rule.yields_to)
-
-
-def _yielding(roots: Sequence[Signature]) -> set[str]:
-    """The roots that others explain: a stronger one, or one that they name and that does not name them."""
-    has_strong = any(rule.strength is not Strength.WEAK for rule in roots)
-    weak = {rule.id for rule in roots if has_strong and rule.strength is Strength.WEAK}
-    return weak | {rule.id for rule in roots if any(_yields_alone(rule, other) for other in roots)}
-
-
-def _yields_alone(rule: Signature, other: Signature) -> bool:
-    return other is not rule and _yields(rule, other) and not _yields(other, rule)
-
-
-def _confirms(rule: Signature, causes: Set[tuple[str, str]]) -> bool:
-    """Whether a rule is evidence of one of these categories with their subcategories."""
-    if rule.role is not Role.CONFIRMATION or rule.is_form:
-        return False
-    return any(_pair(category) in causes for category in (rule.category, *rule.also))
-
-
-def _pair(category: str) -> tuple[str, str]:
-    leaf = taxonomy.load().get(category)
-    return leaf.category, leaf.subcategory

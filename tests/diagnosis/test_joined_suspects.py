@@ -8,7 +8,7 @@ from typing import Any
 
 from diagnosis import report, taxonomy
 from diagnosis.evidence import FlowFinding, Suspect
-from diagnosis.joining import localize
+from diagnosis.joining import joined_suspects, logs_or_stacks
 from diagnosis.kinds import stacks
 from diagnosis.kinds.logs.compare.clues import shared_leaf
 from diagnosis.kinds.logs.compare.detectors import watchdogs
@@ -69,7 +69,7 @@ def test_half_of_a_group_behind_accuses_nobody() -> None:
 
 
 def test_agreement_of_two_kinds_of_evidence_outranks_one_loud_kind() -> None:
-    fused = localize.fuse(
+    fused = joined_suspects.fuse(
         [
             Suspect("n1", "node", 0.75, ("logs",), ("said so",)),
             Suspect("n2", "node", 0.6, ("logs",), ("log",)),
@@ -83,8 +83,8 @@ def test_agreement_of_two_kinds_of_evidence_outranks_one_loud_kind() -> None:
 
 def test_two_hints_that_only_rank_may_together_accuse() -> None:
     weak = [Suspect("n1", "node", 0.4, (source,), (), is_suspect=False) for source in ("logs", "stacks")]
-    assert localize.fuse(weak)[0].is_suspect
-    assert not localize.fuse(weak[:1])[0].is_suspect
+    assert joined_suspects.fuse(weak)[0].is_suspect
+    assert not joined_suspects.fuse(weak[:1])[0].is_suspect
 
 
 def test_nodes_below_one_switch_name_the_switch() -> None:
@@ -145,11 +145,13 @@ def test_what_the_suspects_stacks_do_names_a_cause_that_the_logs_leave_open_and_
         {"ranks": [3], "what": "waiting for its data loader"},
         {"ranks": [4], "what": "reading or writing a checkpoint"},
     ]
-    told = localize.with_stacks(logs, stacks.finding_of({"suspect_ranks": [3], "groups": groups, "reason": "…"}))
+    told = logs_or_stacks.with_stacks(logs, stacks.finding_of({"suspect_ranks": [3], "groups": groups, "reason": "…"}))
     assert told.verdict.id == "framework.dataloader"
-    assert localize.with_stacks(logs, stacks.finding_of({"suspect_ranks": [0], "groups": groups})).verdict == verdict
+    assert (
+        logs_or_stacks.with_stacks(logs, stacks.finding_of({"suspect_ranks": [0], "groups": groups})).verdict == verdict
+    )
     known = replace(logs, verdict=replace(verdict, id="hardware.gpu.ecc"))
-    assert localize.with_stacks(known, stacks.finding_of({"suspect_ranks": [3], "groups": groups})) == known
+    assert logs_or_stacks.with_stacks(known, stacks.finding_of({"suspect_ranks": [3], "groups": groups})) == known
 
 
 def test_every_cause_that_stacks_tell_is_one_of_their_labels_and_of_the_tree() -> None:
@@ -161,7 +163,7 @@ def test_every_cause_that_stacks_tell_is_one_of_their_labels_and_of_the_tree() -
 
 
 def test_suspects_stand_in_the_order_of_their_scores_and_whoever_is_accused_has_more() -> None:
-    ranked = localize.fuse(
+    ranked = joined_suspects.fuse(
         [Suspect("a", "node", 0.5, ("flows",)), Suspect("b", "node", 0.9, ("logs",), is_suspect=False)]
     )
     assert [(s.entity, s.is_suspect) for s in ranked] == [("a", True), ("b", False)]
@@ -182,7 +184,7 @@ def test_a_silent_member_counts_only_if_the_job_hangs() -> None:
         is_failure=True, outcome="failed", verdict=verdict, symptom="hang", stage="training", iteration=4
     )
     owing = FlowFinding(suspects=(Suspect("n3", "node", 0.6, ("flows",), ("owes",), how="ceased"),))
-    (suspect,) = localize.of_flows(owing, hung)
+    (suspect,) = joined_suspects.of_flows(owing, hung)
     assert (suspect.entity, suspect.score, suspect.is_suspect) == ("n3", 0.6, True)
-    assert localize.of_flows(owing, replace(hung, symptom="crash")) == []
-    assert localize.of_flows(owing, None) == []
+    assert joined_suspects.of_flows(owing, replace(hung, symptom="crash")) == []
+    assert joined_suspects.of_flows(owing, None) == []

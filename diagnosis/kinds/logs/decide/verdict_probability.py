@@ -20,7 +20,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
 
-THRESHOLDS: Final = thresholds.of("calibration")
+THRESHOLDS: Final = thresholds.of("verdict_probability")
 
 
 def of_failure(case: Case, votes: float) -> dict[str, float]:
@@ -66,7 +66,7 @@ def probability(kind: str, columns: Mapping[str, float]) -> float:
 
 @cache
 def _fits() -> dict[str, dict[str, Any]]:
-    text = resources.files("diagnosis").joinpath("calibration.json").read_text(encoding="utf-8")
+    text = resources.files("diagnosis").joinpath("verdict_probability.json").read_text(encoding="utf-8")
     return dict(json.loads(text)["fits"])
 
 

@@ -5,22 +5,17 @@ than the number of messages).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 import msgspec
 
-from diagnosis import stats, taxonomy, thresholds
-from diagnosis.evidence import FlowFinding, StackFinding, Suspect
-from diagnosis.result import NO_LOGS, LogDiagnosis, Verdict
+from diagnosis import stats, thresholds
+from diagnosis.evidence import FlowFinding, Suspect
+from diagnosis.result import NO_LOGS, LogDiagnosis
 
-THRESHOLDS: Final = thresholds.of("localize")
+THRESHOLDS: Final = thresholds.of("joined_suspects")
 
-#: Verdicts of the logs without a cause.
-_WITHOUT_CAUSE: Final = ("unknown", "framework.collective.timeout")
-#: The verdict of logs that show slow steps and not why.
-_SLOW: Final = "performance.step"
 MAX_SUSPECTS: Final = 32
 
 
@@ -60,26 +55,6 @@ def _as_hint(row: Suspect) -> Suspect:
     score = row.score * THRESHOLDS.hint
     is_suspect = row.is_suspect and score >= THRESHOLDS.accused
     return msgspec.structs.replace(row, score=score, is_suspect=is_suspect)
-
-
-def has_cause(logs: LogDiagnosis | None) -> bool:
-    """Whether the logs of a failed job name its cause. That its steps are slow is none."""
-    return logs is not None and logs.is_failure and logs.verdict.id not in (*_WITHOUT_CAUSE, _SLOW)
-
-
-def with_stacks(logs: LogDiagnosis, stacks: StackFinding) -> LogDiagnosis:
-    """``logs`` with the category of the stacks, if the logs have none; else unchanged."""
-    if not stacks.category or not logs.is_failure or logs.verdict.id not in _WITHOUT_CAUSE:
-        return logs
-    leaf = taxonomy.load().get(stacks.category)
-    former = logs.verdict
-    other = (former.id, min(former.confidence, THRESHOLDS.replaced)) if former.confidence > 0 else None
-    reason = f"The stacks show the cause: {stacks.headline or stacks.reason}"
-    return replace(
-        logs,
-        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, stacks.category_p, other),
-        inferred=(reason, *logs.inferred),
-    )
 
 
 def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
