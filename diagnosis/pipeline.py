@@ -31,7 +31,7 @@ from diagnosis.files.unread_files import MAX_NAMED_FILES, unread_sentences
 from diagnosis.history import History, JobEvents
 from diagnosis.inventory import Inventory
 from diagnosis.job_description import describe_job
-from diagnosis.joining import check_results, joined_suspects, logs_or_stacks
+from diagnosis.joining import checked_suspects, joined_suspects, logs_or_stacks
 from diagnosis.kinds import checks, kind_table, stacks, states
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
 from diagnosis.kinds.logs.causes.failure_facts import Given
@@ -143,13 +143,13 @@ def diagnose(
     layout = stack_report.layout if stack_report else None
     described = describe_job(known, hints, logs, layout, flow_finding, stated)
     machines = dict.fromkeys(described.node_names, "node")
-    results = checks.with_targets(outputs, check_results.checked_places(suspects) | machines)
+    results = checks.with_targets(outputs, checked_suspects.checked_places(suspects) | machines)
     healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
     results += _differences(stated, every, logs, healthy)
     results += found_bad
     shown = [*stated, *alike, *kind_table.facts(list(texts.laid_out.values()))]
     facts = budgets.run("facts", lambda: fact_table.summarise(shown, tables, seen.measures), None, is_part=True)
-    suspects = check_results.update_suspects(suspects, results)
+    suspects = checked_suspects.update_suspects(suspects, results)
     concluded = conclude(
         logs,
         flow_finding,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import Finding, Result, StackFinding
-from diagnosis.joining import check_results
+from diagnosis.joining import checked_suspects
 from diagnosis.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
@@ -35,7 +35,7 @@ def shares(
         rows = [(UNKNOWN, 0.0)]
     if condition in (*CONDITIONS_WITHOUT_PROBLEM, "cancelled"):
         return rows
-    return cap_shares(check_results.update_categories(rows, results))
+    return cap_shares(checked_suspects.update_categories(rows, results))
 
 
 def _is_only_shown(condition: str, findings: Sequence[Finding], results: Sequence[Result]) -> bool:

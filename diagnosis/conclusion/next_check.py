@@ -11,7 +11,7 @@ from typing import Final
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Fault, OfferedCheck, PossibleOutcome
 from diagnosis.evidence import SETUP_CHECK, Check, Outcome, Place, Result
-from diagnosis.joining.check_results import CHECKED_KINDS, posterior
+from diagnosis.joining.checked_suspects import CHECKED_KINDS, posterior
 
 THRESHOLDS: Final = thresholds.of("next_check")
 
@@ -90,7 +90,7 @@ class _Places:
         self._first = [f.place for f in accused[:1]] or _only_node(seen)
         self._can_swap = len(accused) > 1
         #: how probable it is that the first one is at fault
-        self.prior = accused[0].p if accused else thresholds.of("check_results").prior
+        self.prior = accused[0].p if accused else thresholds.of("checked_suspects").prior
 
     def target_of(self, check: Check) -> Place | None:
         """The place for a check; None if there is none, or its name must not enter a command."""

@@ -11,7 +11,7 @@ from diagnosis.conclusion import next_check
 from diagnosis.conclusion.model import Fault
 from diagnosis.evidence import Fact, Place, Result, Suspect
 from diagnosis.facts import setups
-from diagnosis.joining import check_results
+from diagnosis.joining import checked_suspects
 from diagnosis.kinds import checks
 from diagnosis.model import Kind, Parsed
 
@@ -121,7 +121,7 @@ def test_of_very_many_outputs_the_first_ones_are_read():
 
 def test_a_failed_check_makes_the_accused_near_certain():
     before = (Suspect("node-3", "node", 0.6, ("logs",)), Suspect("node-7", "node", 0.3, ("logs",), is_suspect=False))
-    first, second = check_results.update_suspects(before, result(FAILED))
+    first, second = checked_suspects.update_suspects(before, result(FAILED))
     assert (first.entity, second.entity) == ("node-3", "node-7")
     assert first.score > 0.98
     assert second.score == 0.3
@@ -130,14 +130,14 @@ def test_a_failed_check_makes_the_accused_near_certain():
 
 def test_after_a_passed_check_the_runner_up_leads():
     before = (Suspect("node-3", "node", 0.7, ("logs",)), Suspect("node-7", "node", 0.4, ("logs",), is_suspect=False))
-    first, second = check_results.update_suspects(before, result(PASSED))
+    first, second = checked_suspects.update_suspects(before, result(PASSED))
     assert (first.entity, second.entity) == ("node-7", "node-3")
     assert first.is_suspect
     assert not second.is_suspect
 
 
 def test_a_check_that_fails_elsewhere_accuses_that_machine():
-    (first, *_) = check_results.update_suspects(
+    (first, *_) = checked_suspects.update_suspects(
         (Suspect("node-3", "node", 0.6, ("logs",)),), result(FAILED, "checks/node-7/x")
     )
     assert (first.entity, first.is_suspect) == ("node-7", True)
@@ -145,20 +145,20 @@ def test_a_check_that_fails_elsewhere_accuses_that_machine():
 
 def test_categories_move_with_a_check_and_stay_shares_of_one_whole():
     rows = [("framework.collective.timeout", 0.5), ("hardware.gpu.ecc", 0.2)]
-    after = check_results.update_categories(rows, result(FAILED))
+    after = checked_suspects.update_categories(rows, result(FAILED))
     assert after[0][0] == "hardware.gpu.ecc"
     assert sum(p for _, p in after) <= 1.0
-    assert check_results.update_categories([("unknown", 0.0)], result(FAILED))[0][0] == "hardware.gpu.kernel"
-    assert check_results.update_categories(rows, []) == rows
+    assert checked_suspects.update_categories([("unknown", 0.0)], result(FAILED))[0][0] == "hardware.gpu.kernel"
+    assert checked_suspects.update_categories(rows, []) == rows
 
 
 def test_a_fault_that_a_check_finds_on_one_machine_is_no_less_likely_because_others_are_sound():
     rows = [("hardware.gpu.ecc", 0.2)]
     sound = [one for node in ("node-1", "node-2", "node-4") for one in result(PASSED, f"checks/{node}/x")]
-    assert check_results.update_categories(rows, [*result(FAILED), *sound]) == check_results.update_categories(
+    assert checked_suspects.update_categories(rows, [*result(FAILED), *sound]) == checked_suspects.update_categories(
         rows, result(FAILED)
     )
-    assert check_results.update_categories(rows, sound)[0][1] < 0.2
+    assert checked_suspects.update_categories(rows, sound)[0][1] < 0.2
 
 
 def test_the_cheapest_check_of_a_doubtful_culprit_is_offered_with_what_it_would_say():
@@ -219,7 +219,7 @@ def test_the_output_of_a_check_of_a_link_moves_the_link_and_what_else_may_be_at_
     counts = BY_ID["ethtool"].examples
     (bad,) = result(counts["errors"], "checks/leaf0-leaf1/ethtool-1.txt")
     assert (bad.target, bad.kind) == ("leaf0-leaf1", "link")
-    assert check_results.update_suspects(before, [bad])[0].score > 0.95
-    after = check_results.update_suspects(before, result(counts["clean"], "checks/leaf0-leaf1/ethtool-1.txt"))
+    assert checked_suspects.update_suspects(before, [bad])[0].score > 0.95
+    after = checked_suspects.update_suspects(before, result(counts["clean"], "checks/leaf0-leaf1/ethtool-1.txt"))
     assert {s.entity: s.score for s in after}["leaf0-leaf1"] < 0.6
     assert {s.entity: s.score for s in after}["node-3"] > 0.3

@@ -9,7 +9,7 @@ import pytest
 
 from diagnosis.evidence import Fact, Place, Suspect
 from diagnosis.facts import setups
-from diagnosis.joining import check_results
+from diagnosis.joining import checked_suspects
 from diagnosis.kinds.logs.compare import stated_setups
 from tests.diagnosis.cases import case_of_files
 
@@ -174,5 +174,8 @@ def test_versions_that_differ_together_are_one_piece_of_evidence() -> None:
     both = setups.compare_nodes([*versions, *facts("driver version", gpu_1="570.1", gpu_2="535.1", gpu_3="570.1")])
     assert len(both) == 2
     nobody = [Suspect("gpu-1", "node", 0.1)]
-    assert check_results.update_suspects(nobody, both)[0].score == check_results.update_suspects(nobody, one)[0].score
-    assert check_results.update_categories([], both) == check_results.update_categories([], one)
+    assert (
+        checked_suspects.update_suspects(nobody, both)[0].score
+        == checked_suspects.update_suspects(nobody, one)[0].score
+    )
+    assert checked_suspects.update_categories([], both) == checked_suspects.update_categories([], one)

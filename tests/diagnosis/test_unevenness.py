@@ -10,7 +10,7 @@ import numpy as np
 
 from diagnosis.evidence import Measure, Place, Suspect
 from diagnosis.facts import unevenness
-from diagnosis.joining import check_results
+from diagnosis.joining import checked_suspects
 from diagnosis.kinds.logs.compare import rank_measures
 from diagnosis.kinds.states.report_sections import measures_of, parse
 from tests.diagnosis.cases import case_of_files
@@ -176,7 +176,7 @@ def test_slow_places_of_one_comparison_are_no_two_reasons_for_one_cause() -> Non
         late = {rank: [900.0] * 100 + [9900.0] * 100 for rank in slow}
         results = unevenness.compare_places(measures("work", EVEN | late))
         assert len(results) == len(slow)
-        return dict(check_results.update_categories([], results))["performance.straggler"]
+        return dict(checked_suspects.update_categories([], results))["performance.straggler"]
 
     assert sure_of(0, 5) == sure_of(5)
 
@@ -184,7 +184,7 @@ def test_slow_places_of_one_comparison_are_no_two_reasons_for_one_cause() -> Non
 def test_a_measurement_for_which_the_logs_accused_a_node_counts_once() -> None:
     [result] = unevenness.compare_places(measures("work", EVEN | {5: [900.0] * 100 + [9900.0] * 100}))
     accused = Suspect(result.target, "node", 0.52, ("logs",), (result.sentence,))
-    assert check_results.update_suspects([accused], [result]) == (accused,)
+    assert checked_suspects.update_suspects([accused], [result]) == (accused,)
 
 
 def test_a_small_part_of_a_step_that_changes_hands_makes_no_step_longer() -> None:

@@ -10,7 +10,7 @@ import msgspec
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import Result, Suspect
 
-THRESHOLDS: Final = thresholds.of("check_results")
+THRESHOLDS: Final = thresholds.of("checked_suspects")
 
 #: Kinds of suspects that a check is about.
 CHECKED_KINDS: Final = ("node", "switch", "link")
