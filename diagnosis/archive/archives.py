@@ -32,7 +32,7 @@ from diagnosis.archive.archive_streams import (
     error_text,
     read_head,
 )
-from diagnosis.archive.tar_reading import CheckedTarInfo, ForwardReader, Tar
+from diagnosis.archive.tar_reading import CheckedTarInfo, ForwardReader, Tar, is_header
 
 __all__ = ["HEAD_BYTES", "Limits", "Member", "Refused", "clean_path", "format_of", "walk"]
 
@@ -79,22 +79,6 @@ class Member:
     note: str = ""
 
 
-def _problem_of_tar_member(info: CheckedTarInfo) -> str:
-    """Why a member is left out, in a sentence; empty if it is read."""
-    if not info.isreg():
-        kind = "link" if info.issym() or info.islnk() else _kind_of_entry(info)
-        return f"This is a {kind}, not a file: it was left out. Pack the file itself."
-    if info.size < 0:
-        return f"Its header states {info.size:,} bytes: it was left out. Send the archive again."
-    if info.issparse() and (info.is_overlong or not info.has_plausible_map()):
-        return "The map of this sparse file is damaged: it was left out. Pack it without --sparse."
-    return ""
-
-
-def _kind_of_entry(info: CheckedTarInfo) -> str:
-    return "device or pipe" if info.isdev() else "special entry"
-
-
 def format_of(head: bytes, path: str = "") -> str:
     """``gzip``, ``bzip2``, ``xz``, ``zstd``, ``zip``, ``tar`` or ``""``, by the first :data:`HEAD_BYTES` bytes.
 
@@ -108,15 +92,7 @@ def format_of(head: bytes, path: str = "") -> str:
         return ""
     if not any(head):  # an archive without members contains only zeros; only its name identifies it
         return "tar" if ".tar" in name or name.endswith(".tgz") else ""
-    return "tar" if _is_tar_header(head[: tarfile.BLOCKSIZE]) else ""
-
-
-def _is_tar_header(block: bytes) -> bool:
-    try:
-        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
-        return False
-    return True
+    return "tar" if is_header(head[: tarfile.BLOCKSIZE]) else ""
 
 
 def clean_path(name: str) -> str:
@@ -265,7 +241,7 @@ class _Walk:
         if not stated:
             return
         name = names.unique(stated) if info.isreg() else stated
-        problem = _problem_of_tar_member(info)
+        problem = info.problem()
         if problem:
             self.problems.of_member(name, problem)
             return

@@ -131,6 +131,21 @@ class CheckedTarInfo(tarfile.TarInfo):
         if self.is_overlong:
             tar.offset = self.offset_data
 
+    def problem(self) -> str:
+        """Why this member is left out, in a sentence; empty if it is read."""
+        if not self.isreg():
+            return f"This is a {self._kind()}, not a file: it was left out. Pack the file itself."
+        if self.size < 0:
+            return f"Its header states {self.size:,} bytes: it was left out. Send the archive again."
+        if self.issparse() and (self.is_overlong or not self.has_plausible_map()):
+            return "The map of this sparse file is damaged: it was left out. Pack it without --sparse."
+        return ""
+
+    def _kind(self) -> str:
+        if self.issym() or self.islnk():
+            return "link"
+        return "device or pipe" if self.isdev() else "special entry"
+
     def has_plausible_map(self) -> bool:
         """Whether the parts of a sparse file are in order and within the file."""
         end = 0
@@ -234,12 +249,12 @@ def _headers(blocks: bytes) -> Iterator[int]:
     at = blocks.find(_MAGIC)
     while at >= 0:
         begin = at - _MAGIC_AT
-        if begin >= 0 and begin % tarfile.BLOCKSIZE == 0 and _is_header(blocks[begin : begin + tarfile.BLOCKSIZE]):
+        if begin >= 0 and begin % tarfile.BLOCKSIZE == 0 and is_header(blocks[begin : begin + tarfile.BLOCKSIZE]):
             yield begin
         at = blocks.find(_MAGIC, at + 1)
 
 
-def _is_header(block: bytes) -> bool:
+def is_header(block: bytes) -> bool:
     try:
         tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError:

@@ -17,8 +17,8 @@ from typing import Final
 from diagnosis import log_lines
 from diagnosis.kinds.logs.unwrap import wrapped
 from diagnosis.kinds.states import aligned_tables, cut_json, shapes
+from diagnosis.kinds.states.entries import MAX_DEPTH, MAX_LINE_CHARS, Entry
 from diagnosis.kinds.states.formats import Format, load_layouts
-from diagnosis.kinds.states.shapes import MAX_DEPTH, MAX_LINE_CHARS, Entry
 
 #: Facts of one text.
 MAX_ENTRIES: Final = 5_000

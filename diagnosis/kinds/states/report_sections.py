@@ -14,10 +14,10 @@ from diagnosis import log_lines
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.text.encodings import decode, encoding_of
 from diagnosis.kinds.states import layouts
+from diagnosis.kinds.states.entries import Entry
 from diagnosis.kinds.states.formats import Format, Series, format_of, load
 from diagnosis.kinds.states.pieces_of_text import Piece, cut, without_title
 from diagnosis.kinds.states.sections_read import LAYOUT, read_sections
-from diagnosis.kinds.states.shapes import Entry
 from diagnosis.model import Kind, Parsed
 from diagnosis.plain import counted
 

@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.aligned_tables import blocks_of
+from diagnosis.kinds.states.entries import Entry
 from diagnosis.kinds.states.formats import Format
 from diagnosis.kinds.states.pieces_of_text import Piece, without_title
-from diagnosis.kinds.states.shapes import Entry, entries
+from diagnosis.kinds.states.shapes import entries
 
 #: The shape of the formats of what no format describes, and how the ids of all begin whose parts are
 #: judged by their family.

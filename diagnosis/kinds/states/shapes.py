@@ -7,22 +7,18 @@ All are linear in the text, and stop at :data:`diagnosis.evidence.MAX_FACTS` ent
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from xml.parsers import expat
 
 from diagnosis import operations
 from diagnosis.evidence import MAX_FACTS
-from diagnosis.kinds.states import cut_json, operation_traces, profiles
+from diagnosis.kinds.states import json_shapes, operation_traces, profiles
+from diagnosis.kinds.states.entries import MAX_DEPTH, MAX_LINE_CHARS, Entry
 from diagnosis.kinds.states.formats import Format, ObjectHeader
 
-#: Levels of nesting that are followed.
-MAX_DEPTH: Final = 24
-#: Characters of one line that are read.
-MAX_LINE_CHARS: Final = 4_000
 #: What ends a key: a colon before white space, a row of dots or the end, or equals signs.
 _SEPARATOR: Final = re.compile(r":(?=[\s.]|$)|={1,2}")
 _MAX_KEY_CHARS: Final = 120
@@ -50,30 +46,6 @@ _DEVICE_COLUMNS: Final = ("index", "gpu", "pci.bus_id", "uuid", "gpu_uuid")
 #: Columns of a table of several machines that name each.
 _HOST_COLUMNS: Final = ("hostname", "host", "node")
 _TIME_COLUMN: Final = "timestamp"
-#: Where an object of Kubernetes states the node that it runs on.
-_NODE_OF_POD: Final = ("spec", "nodeName")
-#: What an object of Redfish is called.
-_OWN_NAME: Final = ("@odata.id",)
-#: Where a job of Slurm states the node that it lost.
-_LOST_NODE: Final = ("failed_node",)
-_NODE_OF_KIND: Final = {"Node": ("metadata", "name"), "Event": ("source", "host")}
-#: Names of keys by which an object of a JSON list is called.
-_NAME_KEYS: Final = (
-    *("name", "id", "gpu", "gpu_id", "entity_id", "device", "metadata.name"),
-    *("Name", "Id", "MemberId", "neuron_device_index"),
-)
-
-
-class Entry(NamedTuple):
-    """One property as it was found. ``node`` is empty where the report does not name the
-    machine.
-    """
-
-    path: tuple[str, ...]
-    value: str
-    line: int
-    part: str = ""
-    node: str = ""
 
 
 def entries(shape: str, text: str, form: Format) -> list[Entry]:
@@ -334,40 +306,6 @@ def _xml(text: str, form: Format) -> Iterator[Entry]:
     return iter(found)
 
 
-def _json(text: str, form: Format) -> Iterator[Entry]:
-    """Leaves of a JSON document; the objects of its lists are called by their names."""
-    document = cut_json.read(text)
-    whole = _at(document, _OWN_NAME)
-    pending: list[tuple[tuple[str, ...], Any, str, str, int]] = [((), document, whole, "", 0)]
-    while pending:
-        path, value, part, node, depth = pending.pop()
-        if isinstance(value, dict) and depth < MAX_DEPTH:
-            node = _node_of(value) or node
-            pending += [((*path, str(key)), one, part, node, depth + 1) for key, one in reversed(value.items())]
-        elif isinstance(value, list) and depth < MAX_DEPTH:
-            named = [(one, f"{part} {_name_of(one)}".strip()) for one in reversed(value)]
-            pending += [(path, one, name, node, depth + 1) for one, name in named]
-        elif isinstance(value, (str, int, float)):
-            yield Entry(path, str(value), 0, part, node)
-
-
-def _records(text: str, form: Format) -> Iterator[Entry]:
-    """Lines of JSON, of which each states quantities of one place: the format's series. A damaged
-    line is left out.
-    """
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        for row in form.series:
-            value = _at(record, row.field)
-            if value:
-                what = " ".join(filter(None, (_at(record, path) for path in row.of)))
-                part = f"rank {_at(record, row.part)}"
-                yield Entry((row.name, what), value, number, part, _at(record, row.node))
-
-
 def _profile(text: str, form: Format) -> Iterator[Entry]:
     """A profiler's trace: the format's series, computing first, for each step."""
     part, steps = profiles.read(text)
@@ -384,27 +322,6 @@ def _operations(text: str, form: Format) -> Iterator[Entry]:
         yield Entry(one.path, one.value, 0, one.worker)
 
 
-def _at(record: Any, path: Sequence[str]) -> str:
-    """The text or number at a path of an object; empty where there is none."""
-    for key in path:
-        record = record.get(key) if isinstance(record, dict) else None
-    return str(record) if isinstance(record, (str, int, float)) else ""
-
-
-def _node_of(value: Any) -> str:
-    """The machine that an object of Kubernetes is, runs on or was seen by; empty for anything
-    else.
-    """
-    path = _NODE_OF_KIND.get(str(value.get("kind")), _NODE_OF_POD)
-    return _at(value, path) or _at(value, _LOST_NODE)
-
-
-def _name_of(value: Any) -> str:
-    """What an object of a JSON list is called by; empty for anything else."""
-    names = (_at(value, key.split(".")) for key in _NAME_KEYS)
-    return next(filter(None, names), "")[:100]
-
-
 _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "pairs": _pairs,
     "tokens": _tokens,
@@ -415,8 +332,8 @@ _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "rows": _rows,
     "matrix": _matrix,
     "xml": _xml,
-    "json": _json,
-    "records": _records,
+    "json": json_shapes.document,
+    "records": json_shapes.records,
     "profile": _profile,
     "operations": _operations,
 }

@@ -1,0 +1,22 @@
+"""What every shape of a state report is turned into."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+#: Levels of nesting that are followed.
+MAX_DEPTH: Final = 24
+#: Characters of one line that are read.
+MAX_LINE_CHARS: Final = 4_000
+
+
+class Entry(NamedTuple):
+    """One property as it was found. ``node`` is empty where the report does not name the
+    machine.
+    """
+
+    path: tuple[str, ...]
+    value: str
+    line: int
+    part: str = ""
+    node: str = ""
