@@ -105,7 +105,7 @@ def _ignore_options(*paths: str) -> list[str]:
 _PREPARED = "what all tests share"
 _TEMPLATES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "templates").rglob("*.html"))
 #: No change begins after so many seconds of CPU, so the stage takes little longer.
-_MUTANTS = ("--changed", "recent", "--lines", "--seconds", "25", "--most", "8", "--check")
+_MUTANTS = ("--changed", "recent", "--lines", "--seconds", "20", "--most", "8", "--check")
 _SCRIPTS = ("static/js", "tests/page_scripts")
 _DENO_TEST = ("deno", "test", "--no-check", "--no-remote", "--no-npm", "--allow-read=.", "--location=http://localhost")
 #: Short ones first, while what all tests share is made; then the longest ones.

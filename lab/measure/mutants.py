@@ -1,6 +1,6 @@
 """Changes of deciding modules that tests notice: `python -m lab.measure mutants [MODULE…] [--changed REVISION]`.
 
-``--changed recent --lines --seconds 25 --check`` is the gate of ``make test``: of the lines that differ from where the
+``--changed recent --lines --seconds 20 --check`` is the gate of ``make test``: of the lines that differ from where the
 branch left main (on main, from some commits ago), as many changes as that CPU time allows. Modules with the most such
 lines come first. Without that history it says so and passes.
 

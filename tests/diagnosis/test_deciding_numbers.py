@@ -35,7 +35,7 @@ LEFT: Final = {
     "kinds/flows/jobs": 141,
     "kinds/flows/steps": 87,
     "kinds/stacks/ranks": 0,
-    "kinds/states": 9,
+    "kinds/states": 3,
     "kinds/checks": 2,
     "kinds/descriptions": 1,
     "kinds/documents": 1,

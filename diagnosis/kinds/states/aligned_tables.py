@@ -10,12 +10,15 @@ from functools import reduce
 from itertools import chain, groupby, takewhile
 from typing import Final, NamedTuple
 
+from diagnosis import thresholds
+
+THRESHOLDS: Final = thresholds.of("aligned_tables")
+
 #: Characters of a line, and lines of a table.
 MAX_WIDTH: Final = 400
 MAX_LINES: Final = 2_000
 #: Lines of words above a line of marks.
 _MAX_HEADER_LINES: Final = 3
-_MIN_COLUMNS: Final = 3
 _MIN_ROWS: Final = 2
 #: Two or more runs of marks, each as wide as its column.
 _MARKS: Final = re.compile(r"\s{0,80}(?:-{2,}|={2,})(?:\s{1,40}(?:-{1,}|={1,})){1,60}\s*")
@@ -64,7 +67,7 @@ def read(lines: Sequence[str]) -> Table | None:
 
 def _is_table(table: Table) -> bool:
     names = set(filter(None, table.header))
-    is_wide = len(names) == len(table.header) >= _MIN_COLUMNS
+    is_wide = len(names) == len(table.header) >= THRESHOLDS.columns
     return is_wide and bool(table.rows)
 
 

@@ -9,19 +9,18 @@ from dataclasses import replace
 from itertools import filterfalse
 from typing import Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.logs.text.encodings import decode
 from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.report_sections import parse
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
+THRESHOLDS: Final = thresholds.of("layout_reading")
+
 #: Bytes of a text that are read, texts of a job, and the size from which a text is no report.
 MAX_BYTES: Final = 64 << 10
 MAX_TEXTS: Final = 128
 MAX_SIZE: Final = 1 << 20
-#: The share of lines of a report that state a time, a level or a writer.
-_MAX_HEADED_SHARE: Final = 0.34
-#: A document may stand on so few lines that each of them holds a time.
-_FEW_LINES: Final = 3
 
 
 def read_layouts(quiet: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]:
@@ -36,13 +35,13 @@ def read_decided(parsed: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]
     O(bytes read).
     """
     logs = (one for one in parsed if one.kind in LOG_KINDS and one.lines)
-    texts = (one for one in logs if one.lines <= _FEW_LINES or not _is_log(one))
+    texts = (one for one in logs if one.lines <= THRESHOLDS.few_lines or not _is_log(one))
     return _reports(texts, read, layouts.is_decided)
 
 
 def _is_log(parsed: Parsed) -> bool:
     headed: int = parsed.facts.get("headed_lines", parsed.lines)
-    return headed > _MAX_HEADED_SHARE * parsed.lines
+    return bool(headed > THRESHOLDS.headed_share * parsed.lines)
 
 
 def _any(text: str) -> bool:

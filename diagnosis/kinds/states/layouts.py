@@ -14,17 +14,16 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
 
-from diagnosis import log_lines
+from diagnosis import log_lines, thresholds
 from diagnosis.kinds.logs.unwrap import wrapped
 from diagnosis.kinds.states import aligned_tables, cut_json, shapes
 from diagnosis.kinds.states.entries import MAX_DEPTH, MAX_LINE_CHARS, Entry
 from diagnosis.kinds.states.formats import Format, load_layouts
 
+THRESHOLDS: Final = thresholds.of("layouts")
+
 #: Facts of one text.
 MAX_ENTRIES: Final = 5_000
-_MIN_ENTRIES: Final = 3
-#: Lines of a report that say something in its layout.
-_MIN_SHARE: Final = 0.5
 #: Characters in which the words of a family are counted.
 _BEGIN_CHARS: Final = 4_096
 _NO_FAMILY: Final = "layout"
@@ -57,11 +56,6 @@ _MARK: Final = re.compile(
 )
 _DIGITS: Final = re.compile(r"\d+")
 _PAIRS: Final = (_PAIR, _DOTTED_PAIR, _MARK, _GAP_PAIR)
-#: Lines of a text that is surely a report, and the shares of those whose marks stand in one column
-#: and whose keys differ.
-_MIN_DECIDED: Final = 5
-_MIN_ALIGNED: Final = 0.6
-_MIN_DIFFERENT: Final = 0.4
 _NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,:%]*")
 _DIGIT: Final = re.compile(r"\d")
 #: The name of a column: no number, no mark, and no end of a sentence.
@@ -70,9 +64,6 @@ _NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "serve
 #: A first column of times or steps: a history, no state.
 _HISTORY: Final = re.compile(r"(?i)\"?(?:time(?! \(%\))|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
 _MAX_COLUMNS: Final = 64
-#: Columns of a table, and of one with a line of marks below its header.
-_MIN_COLUMNS: Final = 3
-_MIN_RULED: Final = 2
 _MAX_PART: Final = 60
 
 type _Split = Callable[[str], list[str]]
@@ -118,7 +109,7 @@ def entries(text: str) -> list[Entry]:
     reader = _Lines()
     stated = shapes.entries(shape, text, load_layouts()[0]) if shape else reader.read(text)
     found = list(islice(stated, MAX_ENTRIES))
-    is_report = len(found) >= _MIN_ENTRIES and reader.known >= _MIN_SHARE * reader.lines
+    is_report = len(found) >= THRESHOLDS.entries and reader.known >= THRESHOLDS.share * reader.lines
     return found if is_report else []
 
 
@@ -142,9 +133,9 @@ def _is_in_columns(text: str) -> bool:
     columns = Counter(mark.end("gap") for mark in found)
     keys = {_DIGITS.sub("#", mark["key"]) for mark in found}
     _, most = columns.most_common(1)[0] if columns else (0, 0)
-    is_long = len(lines) >= _MIN_DECIDED
-    is_aligned = most >= _MIN_ALIGNED * len(lines)
-    return is_long and is_aligned and len(keys) >= _MIN_DIFFERENT * len(lines)
+    is_long = len(lines) >= THRESHOLDS.decided_lines
+    is_aligned = most >= THRESHOLDS.aligned * len(lines)
+    return bool(is_long and is_aligned and len(keys) >= THRESHOLDS.different * len(lines))
 
 
 class _Lines:
@@ -158,7 +149,7 @@ class _Lines:
         self._header: list[str] = []
         self._split: _Split = str.split
         self._before = ""
-        self._least = _MIN_COLUMNS
+        self._least = THRESHOLDS.columns
         self._was_pair = False
 
     def read(self, text: str) -> Iterator[Entry]:
@@ -177,11 +168,11 @@ class _Lines:
         for at, line in enumerate(block):
             body = line.strip()
             if _RULE.fullmatch(body):
-                self._least = _MIN_COLUMNS if self._was_pair else _MIN_RULED
+                self._least = THRESHOLDS.columns if self._was_pair else THRESHOLDS.ruled_columns
                 continue
             had_header = bool(self._header)
             stated = self._of_line(line, body)
-            self._least = _MIN_COLUMNS
+            self._least = THRESHOLDS.columns
             written += 1
             # the line before the first row is the header
             known += bool(stated) + (bool(self._header) and not had_header)

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from diagnosis import log_lines
+from diagnosis import log_lines, thresholds
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.text.encodings import decode, encoding_of
 from diagnosis.kinds.states import layouts
@@ -21,6 +21,8 @@ from diagnosis.kinds.states.sections_read import LAYOUT, read_sections
 from diagnosis.model import Kind, Parsed
 from diagnosis.plain import counted
 
+THRESHOLDS: Final = thresholds.of("report_sections")
+
 #: Larger files are no report of one machine.
 MAX_BYTES: Final = 64 << 20
 #: Bytes that decide whether a file is a report.
@@ -29,7 +31,6 @@ _HEAD_BYTES: Final = 64 << 10
 _PROGRAM_END: Final = re.compile(f"{log_lines.TRACEBACK}|{log_lines.NCCL_NOTE}")
 #: A prompt with a command: a paste, whose sections are read one by one.
 _COMMAND: Final = re.compile(r"\s{0,20}\$ \w")
-_MAX_LOG_SHARE: Final = 0.5
 #: Formats that list pods with their nodes.
 _POD_FORMATS: Final = frozenset({"kubectl-pods", "kubernetes"})
 #: Sections of one file of which a note tells.
@@ -261,7 +262,7 @@ def _is_log(text: str) -> bool:
     is_paste = _COMMAND.match(text) is not None
     if not is_paste and any(map(_PROGRAM_END.search, lines)):
         return True
-    return log_lines.are_timed(lines, _MAX_LOG_SHARE)
+    return log_lines.are_timed(lines, THRESHOLDS.log_share)
 
 
 def host_of(text: str, path: str) -> str:

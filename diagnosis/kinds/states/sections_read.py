@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from diagnosis import thresholds
 from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.aligned_tables import blocks_of
 from diagnosis.kinds.states.entries import Entry
@@ -12,13 +13,13 @@ from diagnosis.kinds.states.formats import Format
 from diagnosis.kinds.states.pieces_of_text import Piece, without_title
 from diagnosis.kinds.states.shapes import entries
 
+THRESHOLDS: Final = thresholds.of("sections_read")
+
 #: The shape of the formats of what no format describes, and how the ids of all begin whose parts are
 #: judged by their family.
 LAYOUT: Final = "layout"
 #: Shapes that read every line of their report: a block of which they read none is of another tool.
 _WHOLE_SHAPES: Final = frozenset({"pairs", "columns", "aligned", "csv", "tokens", "exposition"})
-#: Lines of the shortest table: a header and two rows.
-_MIN_LINES: Final = 3
 
 
 class SectionRead(NamedTuple):
@@ -63,6 +64,6 @@ def _others(piece: Piece, form: Format, found: Sequence[Entry]) -> Iterator[Piec
     blocks = blocks_of(piece.text) if form.shape in _WHOLE_SHAPES else ()
     for first, block in blocks:
         is_read = not stated.isdisjoint(range(first, first + len(block)))
-        if len(block) >= _MIN_LINES and not is_read:
+        if len(block) >= THRESHOLDS.table_lines and not is_read:
             text = "\n".join([*block, ""])
             yield Piece(piece.first_line + first - 1, text, None, is_log=False)

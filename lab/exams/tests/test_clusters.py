@@ -69,7 +69,7 @@ def lines_of(truth: dict[str, Any], role: str) -> list[tuple[str, str, int]]:
 
 def test_the_same_seed_writes_the_same_bytes_and_another_seed_others() -> None:
     again = clusters.jobs(3)
-    for job, _ in zip(exam(), range(3), strict=False):
+    for job, _ in zip(exam(), range(2), strict=False):
         assert digest(next(again)) == digest(job)
     assert digest(next(clusters.jobs(4))) != digest(exam()[0])
 
