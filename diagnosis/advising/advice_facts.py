@@ -1,4 +1,6 @@
-"""The facts that the rules of advice test: one row of a table a fact, over the typed parts of a report."""
+"""The facts that the rules of advice test: one row of a table a fact, over the typed parts of a
+report.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Evidence on disk: a directory, an archive or a single file, parsed artifact by artifact in bounded memory. The
-command line uses this instead of an upload. Directories are walked in order of their paths; archives go through
-:mod:`diagnosis.archive.archives`, which trusts nothing of them. Links are not followed. Only members of archives are
-copied to the working directory, since raw lines are read again by offset when the diagnosis quotes them.
+"""Evidence on disk: a directory, an archive or a single file, parsed artifact by artifact in
+bounded memory. The command line uses this instead of an upload. Directories are walked in order of
+their paths; archives go through :mod:`diagnosis.archive.archives`, which trusts nothing of them.
+Links are not followed. Only members of archives are copied to the working directory, since raw
+lines are read again by offset when the diagnosis quotes them.
 """
 
 from __future__ import annotations

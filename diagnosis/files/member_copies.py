@@ -1,7 +1,8 @@
-"""Copies of the members of archives, whose raw bytes are read again by offset when a diagnosis quotes them.
+"""Copies of the members of archives, whose raw bytes are read again by offset when a diagnosis
+quotes them.
 
-Small members share one file: an archive may have 50,000 of two bytes, and a file takes longer to make than such a
-member to read.
+Small members share one file: an archive may have 50,000 of two bytes, and a file takes longer to
+make than such a member to read.
 """
 
 from __future__ import annotations

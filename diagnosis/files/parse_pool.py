@@ -1,12 +1,15 @@
-"""Parses many plain files on all cores, in separate processes, with the results in the order of the files.
+"""Parses many plain files on all cores, in separate processes, with the results in the order of
+the files.
 
-Small files are read in batches, as one block (``logs.prepared``), and share their tables: a call of compiled code or of
-a column operation costs the same for a file of a thousand lines as for many of them.
+Small files are read in batches, as one block (``logs.prepared``), and share their tables: a call
+of compiled code or of a column operation costs the same for a file of a thousand lines as for many
+of them.
 
-Compiled loops and column operations release the interpreter's lock, but half of the cost of a small file is Python. The
-processes are forked from this one once it has loaded the engine, whose memory they share. A process in which the column
-library has threads must not be forked: then new ones load the engine themselves. One more process is forked with the
-readers, for :func:`aside`. If a file crashes its process, only that file is lost.
+Compiled loops and column operations release the interpreter's lock, but half of the cost of a
+small file is Python. The processes are forked from this one once it has loaded the engine, whose
+memory they share. A process in which the column library has threads must not be forked: then new
+ones load the engine themselves. One more process is forked with the readers, for :func:`aside`. If
+a file crashes its process, only that file is lost.
 """
 
 from __future__ import annotations

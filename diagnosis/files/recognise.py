@@ -1,4 +1,6 @@
-"""The kind of a file, from its first bytes. Imports no column library, so that the site and workers may call it."""
+"""The kind of a file, from its first bytes. Imports no column library, so that the site and
+workers may call it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Joins the suspects of logs, flows and stacks into one ranking (noisy or over sources, so that agreement counts more
-than the number of messages).
+"""Joins the suspects of logs, flows and stacks into one ranking (noisy or over sources, so that
+agreement counts more than the number of messages).
 """
 
 from __future__ import annotations
