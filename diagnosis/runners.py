@@ -4,6 +4,7 @@ this machine, for the command line; and a Dask cluster, whose number of workers 
 
 from __future__ import annotations
 
+import importlib
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -89,6 +90,7 @@ def _keep_below(memory_bytes: int) -> None:
     """Lets this process have so much memory beside the engine's own (0: any)."""
     if not memory_bytes:
         return
+    importlib.import_module("diagnosis.kinds.flows.tell.engine")  # what it takes is no part's
     pages = int(Path("/proc/self/statm").read_text().split()[5])  # of data and stack
     most = pages * resource.getpagesize() + memory_bytes
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
