@@ -140,7 +140,7 @@ def classify_pairs(job: JobFlows, capture: Capture) -> Pairs:
     ]
     if capture.resolution_s >= BLIND_RESOLUTION_S and DP not in types:
         types = [OTHER] * len(types)  # no sizes either: nothing is known
-    types = _follow_component(a, b, types, records, count, fixed=sizes.guest)
+    types = _follow_component(a, b, _within_all_to_alls(a, b, types, count), records, count, fixed=sizes.guest)
     together = np.maximum(timing[0], timing[1])
     beside = np.where(_frequent_sizes(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
     is_exact = hands_on(flows, capture)
@@ -346,6 +346,18 @@ def _with_buckets(clique: Bools, sizes: Sizes, mutual: Floats, ring: Bools) -> t
         bucketed = clique & many
         clique = clique & ~bucketed
     return clique, bucketed
+
+
+def _within_all_to_alls(a: Ints, b: Ints, types: list[str], count: int) -> list[str]:
+    """The types, but what two members of one all-to-all exchange is part of it, and no pipeline: on a
+    slow port they do not begin with all others at once.
+    """
+    expert = np.array([t == EP for t in types], dtype=bool)
+    if not expert.any():
+        return types
+    label = components(a[expert], b[expert], count)
+    is_part = np.array([t == PP for t in types], dtype=bool) & (label[a] == label[b])
+    return [EP if part else own for own, part in zip(types, is_part, strict=True)]
 
 
 def _follow_component(a: Ints, b: Ints, types: list[str], records: Ints, count: int, *, fixed: Bools) -> list[str]:

@@ -133,7 +133,7 @@ def _explanation(slowdown: _Slowdown, fabric: _Fabric) -> tuple[int | None, Slow
     is_pair_at_its_address = len(slowdown.slow) == 1 and bool(addresses)
     pairs = [name for kind, name in best if kind == "pair"]
     if len(pairs) == 1:
-        return min(job for job, _ in slowdown.slow), _slow_path(slowdown, fabric)
+        return min(job for job, _ in slowdown.slow), _slow_path(pairs[0], slowdown, fabric)
     if switches and not is_narrow and not is_pair_at_its_address:
         return None, _slow_switch(switches, slowdown, fabric)
     owner = min(job for job, _ in slowdown.slow)
@@ -169,7 +169,7 @@ def _units_by_part(slowdown: _Slowdown, fabric: _Fabric) -> dict[Part, set[Unit]
     for job, unit in slowdown.slow | slowdown.other:
         members = fabric.transfers[job].units[unit]
         if len(members) == 2 and slowdown.peers:
-            units["pair", "-".join(sorted(capture.names[member] for member in members))].add((job, unit))
+            units["pair", _pair_name(members, capture)].add((job, unit))
         for member in members:
             units["address", capture.names[member]].add((job, unit))
             place = capture.places.get(member)
@@ -178,6 +178,10 @@ def _units_by_part(slowdown: _Slowdown, fabric: _Fabric) -> dict[Part, set[Unit]
         for switch in fabric.transfers[job].switches[unit]:
             units["switch", switch].add((job, unit))
     return units
+
+
+def _pair_name(members: Iterable[int], capture: Capture) -> str:
+    return "-".join(sorted(capture.names[member] for member in members))
 
 
 def _slow_switch(switches: list[str], slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
@@ -210,9 +214,12 @@ def _slow_switch(switches: list[str], slowdown: _Slowdown, fabric: _Fabric) -> S
     )
 
 
-def _slow_path(slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
-    """What joins two machines is slow: each of them is as fast as usual with all others."""
-    members = sorted(fabric.members_of(slowdown.slow))
+def _slow_path(name: str, slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
+    """What joins two machines is slow: each of them is as fast as usual with all others. A ring that
+    is slow as well may have that path as a hop.
+    """
+    own = (unit for unit in slowdown.slow if _pair_name(fabric.members_of([unit]), fabric.capture) == name)
+    members = sorted(fabric.members_of(own))
     pair = "-".join(sorted({fabric.capture.machine(member) for member in members}))
     times = f"{times_as_long(slowdown.factor)} as {slowdown.than}"
     return SlowReport(

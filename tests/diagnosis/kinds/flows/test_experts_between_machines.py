@@ -4,6 +4,7 @@ machines share.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import polars as pl
 import pytest
 
 from diagnosis.kinds.flows import parse_flow
+from diagnosis.kinds.flows.jobs.pairs import EP, PP, _within_all_to_alls
 from diagnosis.model import ParseHints
 from tests.diagnosis.kinds.reports import flows_json
 
@@ -97,3 +99,10 @@ def test_a_member_that_computes_longer_before_each_exchange_is_named(
 def _groups_differ(one: str, other: str) -> bool:
     first, second = ((int(name.rsplit(".", 1)[1]) - 1) // GROUP for name in (one, other))
     return first != second
+
+
+def test_what_two_members_of_an_all_to_all_exchange_is_no_pipeline() -> None:
+    pairs = list(itertools.combinations(range(4), 2))
+    a, b = (np.array(side) for side in zip(*pairs, (3, 4), strict=True))
+    shown = [EP, EP, EP, EP, EP, PP, PP]
+    assert _within_all_to_alls(a, b, shown, 5) == [EP] * 6 + [PP]

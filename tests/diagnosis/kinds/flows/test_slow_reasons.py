@@ -50,3 +50,16 @@ def test_what_all_transfers_of_a_kind_cross_makes_none_of_them_slower_than_the_o
     episode = Episode(1.0, 8.0, (0, 1), (2,), 3.0, 0, peers=("PP leaves",) * 3)
     ((_, slow),) = explain([episode], [table], [Layout(None, 1, 6)], whole)
     assert slow.candidates == ["leaf0"]
+
+
+def test_a_slow_path_is_named_by_its_two_ends_though_a_ring_is_slow_as_well() -> None:
+    _, _, whole = capture()
+    whole = Capture(whole.flows, [f"10.0.0.{m}" for m in range(6)], [], 0.0)
+    others = [(end, other) for end in (0, 1) for other in (2, 3, 4, 5)]
+    units = [frozenset(own) for own in [(0, 1), range(6), (3, 4, 5), *others]]
+    cells = pl.DataFrame({"unit": range(11), "first": [0.0] * 11, "last": [9.0] * 11})
+    table = Transfers(cells, pl.DataFrame(), pl.DataFrame(), units, [frozenset()] * 11)
+    peers = ("EP", "rings", "rings", *["EP"] * 8)
+    episode = Episode(1.0, 8.0, (0, 1), tuple(range(2, 11)), 3.0, 0, peers=peers)
+    ((_, slow),) = explain([episode], [table], [Layout(None, 1, 6)], whole)
+    assert (slow.link, slow.members) == ("10.0.0.0-10.0.0.1", [0, 1])
