@@ -140,7 +140,8 @@ def classify_pairs(job: JobFlows, capture: Capture) -> Pairs:
     ]
     if capture.resolution_s >= BLIND_RESOLUTION_S and DP not in types:
         types = [OTHER] * len(types)  # no sizes either: nothing is known
-    types = _follow_component(a, b, _within_all_to_alls(a, b, types, count), records, count, fixed=sizes.guest)
+    types = _within_all_to_alls(a, b, types, count)
+    types = _follow_component(a, b, types, records, count, fixed=sizes.guest)
     together = np.maximum(timing[0], timing[1])
     beside = np.where(_frequent_sizes(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
     is_exact = hands_on(flows, capture)

@@ -154,7 +154,8 @@ def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
         job.moving = find_uneven_work(job.transfers, job.stages, job.steps, job.layout, usual)
         if job.pairs.of(EP).any():
             job.slow += late_in_exchanges(job.job, job.pairs, job.steps, capture, usual)
-    if job.moving is not None:
+    # where rounds are records, layers may count as steps: more work is late in several of them
+    if job.moving is not None or job.pairs.exact_clock:
         job.slow = that_stay(job.slow, job.steps)
     if job.stages is not None:
         workers = slow_workers(job.stages, job.steps, job.layout, capture, usual)

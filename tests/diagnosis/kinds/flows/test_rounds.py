@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -18,19 +19,18 @@ from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import KIND, Transfers, _without_later_rounds
+from diagnosis.kinds.flows.tell import one_job
 
 MEMBERS, ROUNDS, STEPS, SLOW_HOP = 4, 6, 20, 2
 EDGES = np.arange(STEPS + 1.0)
 TRAINED = Steps(EDGES[:-1], EDGES[1:], EDGES, np.ones(STEPS), "DP", "gaps")
 
 
-def rounds(ready: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)) -> Flows:
-    """Each step a ring goes round; a member sends on as soon as it has sent and got what it needs. One hop is slow.
-    ``ready``: when each member has computed.
-    """
+def rounds() -> Flows:
+    """Each step a ring goes round; a member sends on as soon as it has sent and got what it needs. One hop is slow."""
     rows = []
     for step in range(STEPS):
-        at = [step + 0.3 + own for own in ready]
+        at = [step + 0.3] * MEMBERS
         for _ in range(ROUNDS):
             ends = [at[a] + (0.016 if a == SLOW_HOP else 0.01) for a in range(MEMBERS)]
             rows += [(at[a], ends[a], a, (a + 1) % MEMBERS) for a in range(MEMBERS)]
@@ -86,3 +86,19 @@ def test_who_is_always_late_while_its_stages_compute_as_usual_waits_for_transfer
     layout = Layout(None, 2, 2, pp_groups=[np.array([0, 1]), np.array([2, 3])])
     late = SlowReport("slow_group", 0.0, float(last), "", culprits=[1], measure="late")
     assert without_explained([late], [], cast("Any", layout), times, TRAINED) == ([late] if stays else [])
+
+
+@pytest.mark.parametrize(
+    ("flows", "last", "stays"), [(rounds(), 8, False), (rounds(), STEPS, True), (whole(), 8, True)]
+)
+def test_where_layers_may_count_as_steps_only_who_stays_late_is_named(
+    flows: Flows, last: int, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = SlowReport("slow_group", 0.0, float(last), "", culprits=[1], measure="late")
+    monkeypatch.setattr(one_job, "measure_transfers", lambda *_: lambda: None)
+    monkeypatch.setattr(one_job, "late_members", lambda *_: [late])
+    monkeypatch.setattr(one_job, "find_uneven_work", lambda *_: None)
+    pairs = classify_pairs(JobFlows(np.arange(MEMBERS), flows), capture_of(flows))
+    job = SimpleNamespace(steps=TRAINED, divided=(), pairs=pairs, layout=Layout(None, 1, MEMBERS))
+    one_job._find_slow_members(cast("Any", job), capture_of(flows))
+    assert job.slow == ([late] if stays else [])
