@@ -51,7 +51,7 @@ THRESHOLDS: Final = thresholds.of("slowdowns")
 
 log = logging.getLogger(__name__)
 
-ENGINE: Final = "0.2.0"
+ENGINE: Final = "0.3.0"
 #: A capture that ends before this second since the epoch (1973) has a clock of its own.
 _FIRST_DATED_S: Final = 1e8
 _HALF_DAY_S: Final = 43_200.0

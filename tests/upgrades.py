@@ -18,6 +18,7 @@ from tests import migrated
 RELEASES = {
     "0.1.0": {"ingest": "0010_run_span", "triage": "0001_squashed_0012_words_in_their_row"},
     "0.2.0": {"ingest": "0015_separate_outcomes", "triage": "0013_repeated_deliveries"},
+    "0.3.0": {"ingest": "0019_upload_digest", "triage": "0019_notes_of_nodes"},
 }
 
 
