@@ -14,6 +14,7 @@ from diagnosis.evidence import StackFinding, decode
 from diagnosis.evidence.decoding import ReportPart
 from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_stream
 from diagnosis.kinds.stacks.read.dump_reading import parse_stack, sniff
+from diagnosis.kinds.stacks.recorded import ras
 from diagnosis.model import Kind, Parsed
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def find_layout(parsed: Iterable[Parsed], *given: Any) -> Layout:
 
 def recognise(head: bytes, path: str) -> str | None:
     """``Kind.STACK`` for stack dumps."""
-    return Kind.STACK if sniff(head, path) else None
+    return Kind.STACK if sniff(head, path) and not ras.is_aside(head) else None
 
 
 def list_formats() -> list[Format]:

@@ -98,6 +98,8 @@ def _below_marks(lines: Sequence[str], at: int) -> Table:
     edges = [run.start() for run in _RUN.finditer(lines[at])]
     last = lines[max(0, at - _MAX_HEADER_LINES) : at]
     above = list(takewhile(lambda line: _stands_in(line, edges), reversed(last)))
+    if not above:
+        return Table((), ())
     words = zip(*(_sliced(line, edges) for line in reversed(above)), strict=True)
     header = [" ".join(filter(None, own)) for own in words]
     return Table(tuple(header), tuple(_rows(lines, at + 1, edges)))

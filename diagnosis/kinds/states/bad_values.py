@@ -38,6 +38,8 @@ class FaultRow:
     above: float | None
     value: re.Pattern[str] | None
     below_peers: float | None
+    below_property: tuple[str, str] | None
+    below_share: float
     reads: str
     category: str
     ratio: float
@@ -50,7 +52,7 @@ class FaultRow:
     @property
     def has_limit(self) -> bool:
         """Whether it judges numbers."""
-        return (self.above, self.below_peers) != (None, None)
+        return (self.above, self.below_peers, self.below_property) != (None, None, None)
 
     def category_for(self, format_ids: frozenset[str]) -> str:
         """What a bad value means in a report of these formats."""
@@ -92,6 +94,8 @@ def _row(row: Mapping[str, Any]) -> FaultRow:
         above=row.get("above"),
         value=re.compile(row["value"], re.IGNORECASE) if "value" in row else None,
         below_peers=row.get("below_peers"),
+        below_property=row.get("below_property"),
+        below_share=row.get("below_share", 1.0),
         reads=row.get("reads", ""),
         category=row.get("category", ""),
         ratio=float(row["ratio"]),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 #: Levels that are opened again where a document breaks off.
 _MAX_LEVELS: Final = 24
+_BEGIN: Final = re.compile(r"\[?\s{0,200}\{\s{0,200}\"")
 _GAP: Final = re.compile(r"[\s,:]*")
 _DECODER: Final = json.JSONDecoder()
 
@@ -18,6 +19,11 @@ def read(text: str) -> Any:
     """
     found = [value for value in _items(text, 0, _MAX_LEVELS) if value is not None]
     return found if len(found) > 1 else next(iter(found), None)
+
+
+def begins(text: str) -> bool:
+    """Whether a text begins as an object or a list of objects: a log may begin with a bracket."""
+    return _BEGIN.match(text) is not None
 
 
 def is_one(text: str) -> bool:

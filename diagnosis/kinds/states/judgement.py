@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from diagnosis import numbers, taxonomy
 from diagnosis.evidence import Check, Fact, Outcome, Result, number_of
@@ -35,19 +35,27 @@ def analyse(parsed: Sequence[Parsed]) -> list[Result]:
     return found
 
 
+class Peers(NamedTuple):
+    """What a fact is judged beside: the greatest number of each property of a machine, the number
+    of each property of each part, and the objects that are well.
+    """
+
+    greatest: Mapping[tuple[str, str], float]
+    numbers: Mapping[tuple[str, str, str], float]
+    well: Set[tuple[str, str, str]]
+
+
 def _of_report(parsed: Parsed) -> list[Result]:
     found = facts_of_formats(parsed)
     facts = [fact for _, fact in found]
     rows = _rows_by_name((ids, fact.name) for ids, fact in found)
-    greatest = _greatest(facts)
-    well = _well(facts)
+    peers = Peers(_greatest(facts), _numbers(facts), _well(facts))
     now = [fact for fact in facts if fact.name.endswith(_NOW)]
     states = {fact.name.removesuffix(_NOW): fact.value for fact in now}
     bad: dict[tuple[str, str], Result] = {}
     for ids, fact in sorted(found, key=lambda row: not row[1].part):  # what names a part says more
         for row in rows[ids, fact.name]:
-            is_well = row.unless_well and _object(fact) in well
-            category = "" if is_well else _category(row, ids, fact, greatest)
+            category = _category(row, ids, fact, peers)
             if category:
                 result = _result(parsed.path, ids, row, category, fact)
                 bad.setdefault((row.id, fact.place.name), _in_time(result, fact, states))
@@ -74,6 +82,13 @@ def _rows_by_name(names: Iterable[tuple[_Ids, str]]) -> dict[tuple[_Ids, str], l
     return {key: [row for row in bad_values.load() if row.is_about(*key)] for key in set(names)}
 
 
+def _numbers(facts: Iterable[Fact]) -> dict[tuple[str, str, str], float]:
+    """The number of each property of each part of a machine, by its name in lower case."""
+    found = ((fact, number_of(fact.value)) for fact in facts)
+    numbers = ((fact, number) for fact, number in found if number is not None)
+    return {(fact.place.name, fact.part, fact.name.lower()): number for fact, number in numbers}
+
+
 def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
     """The greatest number of each property of each machine."""
     found: dict[tuple[str, str], float] = defaultdict(float)
@@ -95,9 +110,9 @@ def _well(facts: Iterable[Fact]) -> set[tuple[str, str, str]]:
     return {_object(fact) for fact in told} - ill
 
 
-def _category(row: FaultRow, ids: _Ids, fact: Fact, greatest: dict[tuple[str, str], float]) -> str:
+def _category(row: FaultRow, ids: _Ids, fact: Fact, peers: Peers) -> str:
     """The category of a bad value; empty for a good one."""
-    if not _is_judged(row, fact):
+    if not _is_judged(row, fact, peers):
         return ""
     if row.reads == "rules":
         return _category_of_text(fact.value)
@@ -105,27 +120,33 @@ def _category(row: FaultRow, ids: _Ids, fact: Fact, greatest: dict[tuple[str, st
         whole_part = fact.value.split(".")[0]
         code = numbers.whole(whole_part)
         return _category_of_text(_XID_LINE.format(code=code)) if code else ""
-    if row.has_limit and not _is_beyond(row, fact, greatest):
+    if row.has_limit and not _is_beyond(row, fact, peers):
         return ""
     if row.value is not None and row.value.match(fact.value) is None:
         return ""
     return row.category_for(ids)
 
 
-def _is_judged(row: FaultRow, fact: Fact) -> bool:
+def _is_judged(row: FaultRow, fact: Fact, peers: Peers) -> bool:
     """Whether a row says anything about such a part and such a value."""
+    if row.unless_well and _object(fact) in peers.well:
+        return False
     is_of_part = row.part.search(fact.part) is not None
     return is_of_part and (row.judges_no or not bad_values.says_no(fact.value))
 
 
-def _is_beyond(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]) -> bool:
+def _is_beyond(row: FaultRow, fact: Fact, peers: Peers) -> bool:
     """Whether the number of a value is above what is usual, or far below its peers."""
     number = _number(row, fact.value)
     if number is None:
         return False
     if row.above is not None:
         return number > row.above
-    peer = greatest[fact.place.name, fact.name]
+    if row.below_property is not None:
+        other = fact.name.lower().replace(*row.below_property)
+        limit = peers.numbers.get((fact.place.name, fact.part, other), 0.0)
+        return number < row.below_share * limit
+    peer = peers.greatest[fact.place.name, fact.name]
     return number < (row.below_peers or 0.0) * peer
 
 

@@ -121,7 +121,7 @@ def is_decided(text: str) -> bool:
     start = text.lstrip()
     if log_lines.EVENT.search(text) is not None:
         return False
-    if start[:1] in ("{", "["):
+    if cut_json.begins(start):
         return cut_json.is_one(start) and not wrapped.is_wrapped(text)
     return _is_in_columns(text) and bool(entries(text))
 
@@ -188,14 +188,13 @@ class _Lines:
         before = self._before
         self._before = body
         row = self._row(before, body)
-        self._was_pair = False
-        if row or _CLOCK.match(body):
+        self._was_pair = _MARK.fullmatch(body) is not None
+        if row or (_CLOCK.match(body) and not self._was_pair):
             return row
         indent = len(line) - len(line.lstrip())
         self._levels = [level for level in self._levels if level[0] < indent]
         part, *path = [title for _, title in self._levels] or [""]
         stated = _counts(body) or _pairs(body)
-        self._was_pair = _MARK.fullmatch(body) is not None
         self._open(indent, body)
         return [Entry((*path, name), value, 0, part) for name, value in stated]
 

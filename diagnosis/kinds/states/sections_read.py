@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
-from diagnosis.kinds.states import layouts
+from diagnosis.evidence import MAX_FACTS
+from diagnosis.kinds.states import layouts, series_of_places
 from diagnosis.kinds.states.aligned_tables import blocks_of
 from diagnosis.kinds.states.entries import Entry
 from diagnosis.kinds.states.formats import Format
@@ -45,6 +47,9 @@ def read_sections(piece: Piece, path: str) -> list[SectionRead]:
         return [SectionRead(piece, [])]
     if piece.form is None:
         return [_by_layout(piece, path)]
+    if piece.form.shape == series_of_places.SHAPE:
+        values = series_of_places.entries(without_title(piece.text), path)
+        return [SectionRead(piece, list(islice(values, MAX_FACTS)))]
     found = entries(piece.form.shape, without_title(piece.text), piece.form)
     others = _others(piece, piece.form, found) if found else ()
     read = (_by_layout(other, path) for other in others)

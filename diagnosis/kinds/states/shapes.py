@@ -15,8 +15,15 @@ from xml.parsers import expat
 
 from diagnosis import operations
 from diagnosis.evidence import MAX_FACTS
-from diagnosis.kinds.states import json_shapes, operation_traces, profiles
-from diagnosis.kinds.states.entries import MAX_DEPTH, MAX_LINE_CHARS, Entry
+from diagnosis.kinds.states import json_shapes, operation_traces, profiles, series_of_places
+from diagnosis.kinds.states.entries import (
+    LABEL,
+    MAX_DEPTH,
+    MAX_LINE_CHARS,
+    NODE_LABELS,
+    PART_LABELS,
+    Entry,
+)
 from diagnosis.kinds.states.formats import Format, ObjectHeader
 
 #: What ends a key: a colon before white space, a row of dots or the end, or equals signs.
@@ -26,9 +33,6 @@ _TOKEN: Final = re.compile(r"([A-Za-z][\w:/\-]{0,60})=((?:(?!\s[A-Za-z][\w:/\-]{
 _SAMPLE: Final = re.compile(
     r"([A-Za-z_:][\w:]{0,200})(?:\{([^}]{0,2000})\})?\s+([-+]?[0-9][0-9.eE+\-]{0,40}|NaN|[-+]Inf)(?:\s+\d+)?\s*$"
 )
-_LABEL: Final = re.compile(r'([A-Za-z_]\w{0,100})="((?:[^"\\]|\\.){0,300})"')
-_NODE_LABELS: Final = ("hostname", "node", "nodename", "kubernetes_node", "host", "instance")
-_PART_LABELS: Final = ("mountpoint", "gpu", "device", "port", "interface")
 #: Marks of colours and underlines, as tools write them for a terminal.
 _STYLE: Final = re.compile(r"\x1b\[[\d;]{0,12}m")
 #: A number and its unit are one cell.
@@ -141,9 +145,9 @@ def _exposition(text: str, form: Format) -> Iterator[Entry]:
         found = _SAMPLE.match(line) if line[:1] != "#" else None
         if found is None:
             continue
-        labels = {key.lower(): value for key, value in _LABEL.findall(found[2] or "")}
-        node = next((labels[name] for name in _NODE_LABELS if labels.get(name)), "")
-        part = next((f"{name} {labels[name]}" for name in _PART_LABELS if labels.get(name)), "")
+        labels = {key.lower(): value for key, value in LABEL.findall(found[2] or "")}
+        node = next((labels[name] for name in NODE_LABELS if labels.get(name)), "")
+        part = next((f"{name} {labels[name]}" for name in PART_LABELS if labels.get(name)), "")
         reason = labels.get("reason", "")
         yield Entry((found[1], reason), found[3], number, part, node)
 
@@ -322,6 +326,11 @@ def _operations(text: str, form: Format) -> Iterator[Entry]:
         yield Entry(one.path, one.value, 0, one.worker)
 
 
+def _series(text: str, form: Format) -> Iterator[Entry]:
+    """Values over time of several places; the file may say what they are."""
+    return series_of_places.entries(text, "")
+
+
 _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "pairs": _pairs,
     "tokens": _tokens,
@@ -336,4 +345,5 @@ _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "records": json_shapes.records,
     "profile": _profile,
     "operations": _operations,
+    series_of_places.SHAPE: _series,
 }

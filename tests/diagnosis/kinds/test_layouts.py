@@ -73,7 +73,8 @@ def test_dots_may_part_a_pair() -> None:
 
 
 IN_COLUMNS = (
-    "=======\nLeaf 7 of rack 2\n=======\nports          | 64\nrevision       | AB\n-------\n"
+    "=======\nLeaf 7 of rack 2\n=======\nports          | 64\n"
+    "uptime         | 7d-10:38:53\n-------\n"
     "PSU0 status    | OK\nRDMA timeouts  | retry exceeded\n"
     "fan status     | ERROR\nfan#1 (rpm)    | 0\n"
 )
@@ -127,6 +128,11 @@ def test_a_table_is_read_below_its_marks_and_with_empty_cells() -> None:
     text = "NAME    SIZE RO  PLACE\nd0      1.8T  0\n|-d0p1  512M  0  /boot\nd1      3.5T  0\n"
     assert stated(text).items() >= {("d0p1", "PLACE"): "/boot", ("d1", "SIZE"): "3.5T"}.items()
     assert ("d0", "PLACE") not in stated(text)
+
+
+def test_marks_without_a_header_and_a_setting_that_differs_accuse_nobody() -> None:
+    assert stated("---- ------ ----\na    b      c\nd    e      f\nPort: 7\n  Speed: 400G\n  MTU: 9\n")
+    assert results("Port: 7\n  Consistency status: failed\n  Speed: 400G\n  MTU: 9214\n") == []
 
 
 def test_each_fact_is_judged_as_one_of_its_own_family() -> None:

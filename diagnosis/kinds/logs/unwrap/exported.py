@@ -38,6 +38,7 @@ _MARK: Final = b"\xef\xbb\xbf"
 #: A header of a table with commas: names alone, of which each begins with a letter, ``@`` or ``_``.
 _NAME: Final = r'(?:"[@_A-Za-z][^",\n]{0,99}"|[@_A-Za-z][^",\n]{0,99})'
 _HEADER: Final = re.compile(rf"{_NAME}(?:,{_NAME}){{1,199}}\r?\n")
+_FIELD: Final = re.compile(r'\{\s{0,20}"field"')
 _LIST: Final = re.compile(r"\[\s*(?=\{)")
 #: Points of one quantity: times in seconds, steps and values in lists, as TensorBoard exports them,
 #: or times in milliseconds, values and steps in lines, as MLflow stores them.
@@ -68,11 +69,13 @@ def begins(text: str) -> bool:
     found = _LIST.search(start[:_PROBED_CHARS])
     if found is None:
         return False
+    is_of_fields = _FIELD.match(start, found.end()) is not None
+    begin = found.start() if is_of_fields else found.end()
     try:
-        first, _ = json.JSONDecoder().raw_decode(start, found.end())
+        first, _ = json.JSONDecoder().raw_decode(start, begin)
     except (ValueError, RecursionError):
         return False
-    return _is_record(first)
+    return _is_record(_row(first))
 
 
 @lru_cache(2)
@@ -135,10 +138,21 @@ def _is_stream(stream: Any) -> bool:
 def _list(value: Any, depth: int) -> list[dict[str, Json]]:
     """The first list of records within a value."""
     if isinstance(value, list):
-        records = [one for one in value if isinstance(one, dict)]
+        records = list(filter(None, map(_row, value)))
         return records if records and all(map(_is_record, records[:_PROBED])) else []
     inner = value.values() if isinstance(value, dict) and depth else ()
     return next((found for one in inner if (found := _list(one, depth - 1))), [])
+
+
+def _row(value: Any) -> dict[str, Json]:
+    """An item of a list of records: an object, or a list of fields with a name and a value each
+    (CloudWatch's queries); empty for any other one.
+    """
+    if isinstance(value, dict):
+        return value
+    fields = value if isinstance(value, list) else []
+    named = [one for one in fields if isinstance(one, dict) and "field" in one]
+    return {str(one["field"]): one.get("value") for one in named}
 
 
 def _begins_table(text: str) -> bool:

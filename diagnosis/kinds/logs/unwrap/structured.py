@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from diagnosis.json_values import Json, JsonObject
-from diagnosis.kinds.logs.unwrap import measured
+from diagnosis.kinds.logs.unwrap import measured, verdicts
 from diagnosis.knowledge_files import parsed
 
 #: Lines of one record; of more the middle is left out.
@@ -128,7 +128,8 @@ def record_of(data: JsonObject, asked: Asked = NOTHING_ASKED) -> StructuredRecor
         fields=fields,
     )
     if message is None:
-        return _measured(record, plan)
+        line = verdicts.line_of(data)
+        return record._replace(lines=[line], has_text=True) if line else _measured(record, plan)
     inner = _inner_record(message)
     if inner is not None:
         return _joined(record, inner)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from diagnosis import log_lines
 from diagnosis.json_values import JsonObject, object_in, whole_in
 from diagnosis.kinds.stacks.recorded.ras_report import (
     Communicator,
@@ -31,8 +32,21 @@ _MISSING_COMMA = re.compile(r"([}\]\"\d]|true|false|null)(\s*\n\s*|\s*)(?=\{|\"[
 TEXT = re.compile(
     r"^(?:Job summary|NCCL version \S+ compiled with CUDA|\s*Group\s+Comms\s+Nodes\s+Ranks)", re.MULTILINE
 )
+#: What a report calls a communicator in which something is wrong.
+_WRONG: Final = re.compile(r"\b(?:MISMATCH|INCOMPLETE|NOCOMM|TIMEOUT|DEAD|ABORT|ERROR)\b")
 #: What ``async_error`` holds while nothing is wrong: ``ncclSuccess`` and ``ncclInProgress``, by number or name.
 _NO_ERROR: Final = (0, "ncclSuccess", 7, "ncclInProgress")
+
+
+def is_aside(head: bytes) -> bool:
+    """Whether a file begins with a report in which nothing is wrong, and the lines of a log follow:
+    it is a log. O(len(head)).
+    """
+    text = head.decode("utf-8", "replace")
+    table = TEXT.search(text)
+    if table is None or _WRONG.search(text) is not None:
+        return False
+    return log_lines.EVENT.search(text, table.end()) is not None
 
 
 def read_json(text: str) -> RasReport:

@@ -111,6 +111,17 @@ def test_a_damaged_export_of_opentelemetry_has_no_records(text: str) -> None:
     assert lines_of(text) == []
 
 
+def test_a_record_may_be_a_list_of_fields() -> None:
+    def row(at: int, text: str) -> list[dict[str, str]]:
+        at_second = {"field": "@timestamp", "value": f"2026-03-01 08:00:0{at}.000"}
+        return [at_second, {"field": "@message", "value": text}, {"field": "@ptr", "value": "Cz8"}]
+
+    document = {"results": [row(2, "second"), row(1, "first")], "status": "Complete"}
+    text = json.dumps(document, indent=1)
+    assert exported.begins(text)
+    assert [record.lines for record in exported.records(text.encode())] == [["first"], ["second"]]
+
+
 def test_the_full_message_of_graylog_is_told_once() -> None:
     text = "Traceback (most recent call last):\n  File \"run.py\", line 7\nKeyError: 'd_ff'"
     record = {"version": "1.1", "host": "gpu-48", "short_message": "stopped", "full_message": text, "level": 3}
@@ -178,3 +189,16 @@ def test_empty_cells_of_a_wide_table_are_bounded(monkeypatch: pytest.MonkeyPatch
     table = f"{header}\n" + "1,2.5\n" * 6
     assert len(exported.records(table.encode())) == 6
     assert exported.records(f"{table},\n".encode()) == ()
+
+
+def test_a_flow_that_a_policy_refuses_is_told_as_a_line() -> None:
+    flow = {
+        "verdict": "DROPPED",
+        "IP": {"source": "10.1.4.2", "destination": "10.1.4.3"},
+        "l4": {"TCP": {"source_port": 41022, "destination_port": 29500}},
+        "destination": {"namespace": "ml", "pod_name": "llm-0"},
+        "drop_reason_desc": "POLICY_DENIED",
+    }
+    record = structured.record_of({"flow": flow, "time": "2026-03-01T08:00:01Z"})
+    assert record.lines == ["10.1.4.2:41022 <> ml/llm-0:29500 Policy denied DROPPED"]
+    assert not structured.record_of({"flow": {"verdict": "DROPPED"}}).has_text

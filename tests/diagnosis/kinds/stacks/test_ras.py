@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from diagnosis.kinds import kind_table
 from diagnosis.kinds.stacks import diagnose_stacks
 from diagnosis.kinds.stacks.blame.ras_accusations import RasAccusation, judge
 from diagnosis.kinds.stacks.recorded import ras
@@ -243,3 +244,15 @@ def test_of_equal_scores_the_lower_rank_comes_first_and_nodes_without_a_rank_las
     part = Communicator("b", size=2, silent=[RasProcess(0, "n7", 3), RasProcess(0, "n6", 4)])
     found = judge([RasReport(comms=[world, part])], 4)
     assert [(one.rank, one.node) for one in found] == [(1, "n1"), (3, "n3"), (None, "n6"), (None, "n7")]
+
+
+def test_a_log_behind_a_sound_report_is_read_and_one_behind_a_bad_report_is_aside() -> None:
+    report = (
+        "Job summary\n===========\n\nCommunicators... (0.00s)\n\n"
+        "Group Comms Nodes Ranks Status\n 0 1 4 32 RUNNING %s\n\n"
+    )
+    line = "[rank7]:[E603 17:48:01.1 ProcessGroupNCCL.cpp:632] Watchdog caught a timeout\n"
+    texts = (report % word + line for word in ("OK", "MISMATCH"))
+    kinds = [kind_table.kind_of(text.encode(), "ras.txt") for text in texts]
+    assert kinds == ["log", "stack"]
+    assert kind_table.kind_of((report % "OK").encode(), "ras.txt") == "stack"
