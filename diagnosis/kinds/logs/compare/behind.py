@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-import polars as pl
-
 from diagnosis import stats, thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare import writer_numbers
 from diagnosis.kinds.logs.compare.quantities import rank_of
+from diagnosis.kinds.logs.pace.progress import point_rows
 from diagnosis.kinds.logs.read import raw_lines
 
 LIMITS: Final = thresholds.limits("behind")
@@ -35,7 +34,7 @@ type _Writer = tuple[str, int | None]
 
 def ranks_behind(case: Case) -> tuple[Result, ...]:
     """The few writers whose last step is before that of most others, one result for each. Reads up
-    to ``LIMITS.files`` × ``LIMITS.lines`` lines.
+    to ``LIMITS.lines`` lines.
     """
     last = _last_steps(case)
     if len(last) < THRESHOLDS.writers:
@@ -58,14 +57,15 @@ def _by_name(row: tuple[_Writer, _Last]) -> tuple[str, int]:
 def _last_steps(case: Case) -> Mapping[_Writer, _Last]:
     """The last step of each rank, or else of each node."""
     points = case.progress.points
-    masked = points["masked"].unique().sort().to_list()
-    files = points["file"].unique().sort().head(LIMITS.files)
-    found = [case.table.sampled(masked, file, LIMITS.lines) for file in files]
-    if not found:
+    if points.is_empty():
         return {}
     steps = points.select("file", "line", "n")
     writers = case.table.sources.select("source", "node", "rank")
-    rows = pl.concat(found).join(steps, on=["file", "line"], maintain_order="left")
+    rows = point_rows(case.table, points["masked"].unique().sort())
+    rows = rows.join(steps, on=["file", "line"], maintain_order="left").sort("file", "line")
+    rows = rows.group_by("file", "source", maintain_order=True).tail(LIMITS.of_writer)
+    # the number of a writer is found by the turns that writers take in a file
+    rows = rows.head(LIMITS.lines).sort("file", "line")
     rows = rows.join(writers, on="source", how="left", maintain_order="left")
     texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
     stated = zip(texts, rows["rank"], strict=True)

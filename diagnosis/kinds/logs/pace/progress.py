@@ -214,7 +214,7 @@ def _points(
 ) -> pl.DataFrame:
     if not masked:
         return _NO_POINTS
-    rows = _point_rows(table, pl.Series(masked, dtype=pl.UInt64))
+    rows = point_rows(table, pl.Series(masked, dtype=pl.UInt64))
     texts = raw_lines.read_lines(rows, table.files, read)
     found = [counted(text) for text in texts]
     said = table.messages.filter(pl.col("masked").is_in(masked))
@@ -268,7 +268,7 @@ def _seconds(masked: pl.Series, texts: Sequence[str], numbers: Sequence[int | No
     return [seconds if message in other else None for message, seconds in zip(masked, took, strict=True)]
 
 
-def _point_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
+def point_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     """The lines of these messages on the machines that print most of them, and the last line of
     each of them on the others. Machines, not files: the same lines in other files are the same
     progress.
