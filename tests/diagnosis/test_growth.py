@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from diagnosis import pipeline
+from diagnosis import jit, pipeline
 from diagnosis.files import gathering
 from diagnosis.kinds.logs.causes import (
     case,
@@ -103,6 +103,7 @@ def write_job(place: Path, lines: int) -> None:
 
 def steps_of_each(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The steps of each stage of the diagnosis of a job whose words were all learned before."""
+    jit.load()  # compiling a loop takes a million steps
     found = gathering.gather([evidence], evidence.with_suffix(".tables"))
     pipeline.diagnose(found.parsed, read=found.read)
     spent: Counter[str] = Counter()

@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from diagnosis import jit
 from diagnosis.kinds.flows.tell import engine, one_job
 from tests.diagnosis.kinds.flows.simulate import Job, simulate
 from tests.diagnosis.kinds.flows.test_pieces import report_of
@@ -56,6 +57,7 @@ def test_each_step_of_flows_says_what_it_costs(module: ModuleType, name: str) ->
 
 def steps_of_each(job: Job, place: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The steps of Python of each step of the analysis."""
+    jit.load()  # compiling a loop takes a million steps
     capture = simulate(job)
     report_of(capture.records, capture.inventory, place / "before")
     spent: Counter[str] = Counter()
