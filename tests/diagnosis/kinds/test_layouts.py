@@ -105,6 +105,14 @@ def test_one_document_is_a_report_and_its_texts_count_where_it_is_not_well(tmp_p
         assert diagnosed(quiet, tmp_path, "a.json")["conclusion"]["condition"] == "unknown"
 
 
+def test_what_is_well_hides_its_own_texts_and_no_others(tmp_path: Path) -> None:
+    fault = '"reason": "Xid 79: GPU has fallen off the bus"'
+    beside = f'{{"host": {{"health": "Healthy", "rev": "5"}}, "card": {{"rev": "5", {fault}}}}}'
+    assert diagnosed(beside, tmp_path, "beside.json")["conclusion"]["id"] == "hardware.gpu.off_bus"
+    listed = f'{{"gpus": [{{"id": "g0", "health": "Healthy"}}, {{"id": "g1", {fault}}}]}}'
+    assert diagnosed(listed, tmp_path, "listed.json")["conclusion"]["id"] == "hardware.gpu.off_bus"
+
+
 @pytest.mark.parametrize(
     "text",
     [

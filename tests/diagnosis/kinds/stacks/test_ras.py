@@ -8,7 +8,7 @@ import pytest
 
 from diagnosis.kinds import kind_table
 from diagnosis.kinds.stacks import diagnose_stacks
-from diagnosis.kinds.stacks.blame.ras_accusations import RasAccusation, judge
+from diagnosis.kinds.stacks.blame.ras_accusations import RasAccusation, judge, ranks_ahead
 from diagnosis.kinds.stacks.recorded import ras
 from diagnosis.kinds.stacks.recorded.ras_report import Communicator, RasPlace, RasProcess, RasReport
 from tests.diagnosis.kinds.reports import stacks_json
@@ -189,6 +189,18 @@ def test_ranks_that_are_ahead_are_told_and_nobody_is_accused() -> None:
     report = stacks_json([parse(text.encode(), "ras.txt")])
     assert report["suspect_ranks"] == []
     assert "ranks 12-13 launched AllReduce up to 978, all others up to 977" in report["reason"]
+
+
+def test_ranks_of_equal_counts_are_not_ahead() -> None:
+    even = Communicator("a", counts={"0": {"AllReduce": 9}, "1": {"AllReduce": 9}}, most={"AllReduce": 9})
+    assert ranks_ahead([RasReport(comms=[even])]) == []
+    ahead = Communicator("a", counts={"0": {"AllReduce": 9}, "1": {"AllReduce": 8}}, most={"AllReduce": 8})
+    assert len(ranks_ahead([RasReport(comms=[ahead])])) == 1
+
+
+def test_a_late_rank_of_a_small_communicator_is_not_global() -> None:
+    part = Communicator("a", counts={"0": {"AllReduce": 8}, "1": {"AllReduce": 9}}, most={"AllReduce": 9})
+    assert [one.rank for one in judge([RasReport(comms=[part])], 64)] == [None]
 
 
 def test_listed_ranks_of_a_set_that_is_behind_are_accused() -> None:
