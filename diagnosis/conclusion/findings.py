@@ -127,10 +127,17 @@ def _checked(result: Result) -> Finding:
         "check",
         "check" if is_remark else result.check.finding,
         result.sentence,
-        places=(Place(result.kind, result.target),) if result.target else (),
+        places=(_place_of(result),) if result.target else (),
         category=result.outcome.adds,
         evidence=(Reference(result.path, result.line),),
     )
+
+
+def _place_of(result: Result) -> Place:
+    """What was checked; a rank by its number, as other findings name it."""
+    number = result.target.removeprefix("rank ")
+    is_rank = result.kind == "rank" and number.isdecimal() and number.isascii()
+    return rank_place(int(number)) if is_rank else Place(result.kind, result.target)
 
 
 def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from diagnosis.conclusion.findings import of_checks
 from diagnosis.evidence import Measure, Place, Suspect
 from diagnosis.facts import unevenness
 from diagnosis.joining import checked_suspects
@@ -194,3 +195,10 @@ def test_a_small_part_of_a_step_that_changes_hands_makes_no_step_longer() -> Non
     assert [kind for _, kind in told(alone)] == ["performance.imbalance"]
     whole = [msgspec.structs.replace(one, name="whole", values=(900.0,) * 60) for one in alone]
     assert told([*alone, *whole]) == []
+
+
+def test_a_slow_rank_without_a_known_machine_is_placed_by_its_number() -> None:
+    late = EVEN | {5: [900.0] * 100 + [9900.0] * 100}
+    nowhere = [msgspec.structs.replace(one, place=Place("node", "")) for one in measures("work", late)]
+    [finding] = of_checks(unevenness.compare_places(nowhere))
+    assert finding.places == (Place("rank", "5", 5),)

@@ -41,7 +41,7 @@ _NAMES: Final = {
     "stacks": "stacks taken",
     "check": "check run",
     "setup": "set-up differs",
-    "slow_place": "slower than the others",
+    "slow_place": "slower",
     "outcome": "end",
 }
 
