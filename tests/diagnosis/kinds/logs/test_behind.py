@@ -31,3 +31,7 @@ def test_the_rank_without_the_last_step_is_named_with_both_steps(tmp_path: Path)
 def test_nobody_is_behind_where_all_end_alike_or_half_of_them_do_not(tmp_path: Path) -> None:
     assert _accused(tmp_path / "all", _files(())) == []
     assert _accused(tmp_path / "half", _files({0, 3, 5, 6})) == []
+
+
+def test_a_rank_that_is_ahead_of_the_others_waits_for_them(tmp_path: Path) -> None:
+    assert _accused(tmp_path, _files({0, 1, 2, 3, 4, 6, 7})) == []
