@@ -33,3 +33,10 @@ def test_the_machine_that_a_launcher_names_is_where_a_process_was_killed(tmp_pat
     }
     files["gpu-0.log"] += [told]
     assert case_of_files(tmp_path, files).roots.nodes == ("gpu-3",)
+
+
+def test_a_loss_that_is_no_number_may_be_the_cause_though_each_line_of_progress_states_it(tmp_path: Path) -> None:
+    steps = [f"2026-03-02 08:00:{n:02} INFO step={n} loss: {'nan' if n > 20 else 2.1}" for n in range(1, 50)]
+    case = case_of_lines(tmp_path, *steps)
+    lost = case.events.filter(case.events["signature"] == "numerics.nan_progress")["event"].to_list()
+    assert lost and not temporal.lines_of_progress(case).intersection(lost)

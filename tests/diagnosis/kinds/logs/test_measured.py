@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from diagnosis.json_values import JsonObject
+from diagnosis.json_values import Json
 from diagnosis.kinds.logs.unwrap.structured import record_of
 
 
-def _line(**fields: object) -> str:
-    record: JsonObject = {"ts": "2026-03-01T08:00:00Z", "host": "gpu-1", "level": "info", **fields}  # type: ignore[dict-item]
-    [line] = record_of(record).lines
+def _line(**fields: Json) -> str:
+    stamped = {"ts": "2026-03-01T08:00:00Z", "host": "gpu-1", "level": "info"}
+    [line] = record_of({**stamped, **fields}).lines
     return line
 
 
