@@ -60,3 +60,8 @@ def test_an_escape_that_json_does_not_know_is_no_obstacle() -> None:
 )
 def test_other_texts_are_no_lines_of_pairs(text: str) -> None:
     assert not logfmt.is_logfmt(text.split("\n")[:1])
+
+
+def test_the_machine_alone_is_enough_to_place_a_line() -> None:
+    line = 'time=2026-03-02T10:00:02Z level=info host=gpu-7 worker=3 msg="step 10"'
+    assert wrapped.unwrap_all([line]) == [f"2026-03-02T10:00:02Z [pod/gpu-7] [INFO] {line}"]
