@@ -22,7 +22,7 @@ from diagnosis.conclusion import next_check, slowdowns
 from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclusion_records import report_of as conclusion_report
 from diagnosis.conclusion.model import Answer, Conclusion
-from diagnosis.conclusion.reasons import reasons
+from diagnosis.conclusion.sentences.reasons import reasons
 from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding, decode
 from diagnosis.facts import fact_table, setups, trends, unevenness
 from diagnosis.files import alike_texts
@@ -33,7 +33,7 @@ from diagnosis.inventory import Inventory
 from diagnosis.job_description import describe_job
 from diagnosis.joining import checked_suspects, joined_suspects, logs_or_stacks
 from diagnosis.kinds import checks, kind_table, stacks, states
-from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
+from diagnosis.kinds.flows.layout.stated import StatedLayout, machines_of
 from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.decide import attempts
 from diagnosis.kinds.logs.meaning import signatures

@@ -16,7 +16,7 @@ from diagnosis.conclusion import fault as faults
 from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
 from diagnosis.conclusion.ordering import causal_order
-from diagnosis.conclusion.sentence import sentence
+from diagnosis.conclusion.sentences.sentence import sentence
 from diagnosis.evidence import (
     COURSE_KINDS,
     NO_FACTS,

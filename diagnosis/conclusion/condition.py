@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from diagnosis.conclusion.model import Slowdown
-from diagnosis.conclusion.sentences.log_sentence import STATED_ENDS
+from diagnosis.conclusion.model import STATED_ENDS, Slowdown
 from diagnosis.evidence import NO_FACTS, SETUP_CHECK, FactSummary, FlowFinding, Result, StackFinding
 from diagnosis.model import HANG_ALARM, AlarmNote
 from diagnosis.result import LogDiagnosis

@@ -14,7 +14,7 @@ from diagnosis.advice_records import Advice
 from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM, NONE
 from diagnosis.conclusion.conclusion_records import ConclusionReport
 from diagnosis.conclusion.model import CONDITIONS, EPSILON
-from diagnosis.conclusion.sentence import contains_name
+from diagnosis.conclusion.sentences.sentence import contains_name
 from diagnosis.evidence import PLACE_KINDS
 from diagnosis.evidence.decoding import ReportPart
 from diagnosis.taxonomy import UNKNOWN

@@ -16,6 +16,8 @@ from diagnosis.evidence import Finding, Place
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
 #: Probabilities that differ by less than this are equal.
 EPSILON: Final = 1e-6
+#: What people say of a job that has ended.
+STATED_ENDS: Final = ("succeeded", "failed", "cancelled")
 #: Symptoms of a job that ended by itself.
 ENDS: Final = ("crash", "launch_failure")
 #: Conditions that need attention.

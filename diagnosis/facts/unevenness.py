@@ -22,7 +22,7 @@ import numpy.typing as npt
 from diagnosis import stats, thresholds
 from diagnosis.evidence import Check, Measure, Outcome, Result
 from diagnosis.facts.measure_tables import Table, aligned, in_words, table_of
-from diagnosis.uneven_work import lost_to_moving_work
+from diagnosis.facts.uneven_work import lost_to_moving_work
 
 THRESHOLDS: Final = thresholds.of("unevenness")
 

@@ -1,10 +1,10 @@
 """Fits the order of candidates for the root line: `python -m lab.measure ranker [--write]`.
 
-Takes the tables of candidates (`diagnosis.kinds.logs.causes.candidates`) of the public jobs of the read part, of the
-set ``real`` and of the small cases, whose root lines were labelled by reading, of one machine each. A conditional
-logit: of the candidates of one job the labelled ones should score highest. Weights have the sign that their meaning
-demands; a source with many jobs counts as the square root of their number. Prints how often a root line comes first
-with whole sources left out (ten groups of sources); ``--write`` stores the fit on all jobs.
+Takes the tables of candidates (`diagnosis.kinds.logs.causes.root_events.candidates`) of the public jobs of the read
+part, of the set ``real`` and of the small cases, whose root lines were labelled by reading, of one machine each. A
+conditional logit: of the candidates of one job the labelled ones should score highest. Weights have the sign that
+their meaning demands; a source with many jobs counts as the square root of their number. Prints how often a root line
+comes first with whole sources left out (ten groups of sources); ``--write`` stores the fit on all jobs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import polars as pl
 from scipy.optimize import minimize
 
 import diagnosis
-from diagnosis.kinds.logs.causes import candidates
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
+from diagnosis.kinds.logs.causes.root_events import candidates
 from diagnosis.kinds.logs.columns import physical
 from diagnosis.model import Kind
 from diagnosis.pipeline import diagnose

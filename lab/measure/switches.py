@@ -22,7 +22,7 @@ from typing import Any
 
 import diagnosis
 from diagnosis import thresholds as tables
-from diagnosis.kinds.logs.causes import fallbacks
+from diagnosis.kinds.logs.causes.root_events import fallbacks
 from diagnosis.kinds.logs.compare import detectors as node_detectors
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet, load
 
@@ -379,7 +379,9 @@ def used_detectors() -> Iterator[set[str]]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched("diagnosis.kinds.logs.compare.detectors", "all_clues", listen))
         for name, rules in tables.items():
-            stack.enter_context(patched("diagnosis.kinds.logs.causes.fallbacks", name, tuple(map(listening, rules))))
+            stack.enter_context(
+                patched("diagnosis.kinds.logs.causes.root_events.fallbacks", name, tuple(map(listening, rules)))
+            )
         yield spoke
 
 

@@ -16,18 +16,8 @@ import pytest
 
 from diagnosis import jit, pipeline
 from diagnosis.files import gathering
-from diagnosis.kinds.logs.causes import (
-    case,
-    divergence,
-    fallbacks,
-    launches,
-    lifecycles,
-    mentions,
-    not_finite,
-    outcome,
-    phase,
-    root_weights,
-)
+from diagnosis.kinds.logs.causes import case, divergence, launches, lifecycles, mentions, not_finite, outcome, phase
+from diagnosis.kinds.logs.causes.root_events import fallbacks, root_weights
 from diagnosis.kinds.logs.compare import launched, rank_measures, stalled, stated_setups
 from diagnosis.kinds.logs.compare.detectors import watchdogs
 from diagnosis.kinds.logs.decide import attempts, listed_events, read_notes, timeline, verdict

@@ -16,7 +16,7 @@ from diagnosis.evidence import Result
 from diagnosis.facts import unevenness
 from diagnosis.kinds import kind_table, states
 from diagnosis.kinds.flows import parse_flow
-from diagnosis.kinds.states import operation_traces
+from diagnosis.kinds.states.known_shapes import operation_traces
 from diagnosis.model import Kind, Parsed, ParseHints
 
 REPLICAS, STAGES, STEPS, PASSES = 4, 2, 24, 3

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from diagnosis import taxonomy
 from diagnosis.conclusion.ordering import causal_order
-from diagnosis.conclusion.sentence import gpu_hours
+from diagnosis.conclusion.sentences.sentence import gpu_hours
 from diagnosis.plain import times_as_long
 from triage.wording import duration
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from diagnosis import quotes, taxonomy, thresholds
+from diagnosis.conclusion.model import STATED_ENDS
 from diagnosis.facts.measure_tables import in_words
 from diagnosis.model import Role
 from diagnosis.plain import times_as_long
@@ -35,8 +36,6 @@ _END_OF_SYMPTOM: Final = {
     "slow": "the job became slow",
     "launch_failure": "the job did not start",
 }
-#: what people say of a job that has ended
-STATED_ENDS: Final = ("succeeded", "failed", "cancelled")
 #: What comes before the headline, by the outcome that people state and whether the logs show a failure.
 _CONTRADICTED: Final = {
     ("succeeded", True): "Reported as succeeded, but the logs show a failure: ",

@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 
 from diagnosis import thresholds
 from diagnosis.evidence import MAX_FACTS
-from diagnosis.kinds.states import layouts, series_of_places
+from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.aligned_tables import blocks_of
 from diagnosis.kinds.states.entries import Entry
 from diagnosis.kinds.states.formats import Format
+from diagnosis.kinds.states.known_shapes import series_of_places
+from diagnosis.kinds.states.known_shapes.shapes import entries
 from diagnosis.kinds.states.pieces_of_text import Piece, without_title
-from diagnosis.kinds.states.shapes import entries
 
 THRESHOLDS: Final = thresholds.of("sections_read")
 

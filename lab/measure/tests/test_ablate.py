@@ -8,7 +8,8 @@ import pytest
 
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.kinds.logs.causes import case, roots
+from diagnosis.kinds.logs.causes import case
+from diagnosis.kinds.logs.causes.root_events import roots
 from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.model import JobHints
 from lab.exams.job import Job
@@ -57,7 +58,7 @@ def test_a_family_of_rules_is_left_out() -> None:
 
 def test_only_the_deciding_part_is_switched() -> None:
     modules = switches.deciding_modules()
-    assert "diagnosis.kinds.logs.causes.roots" in modules
+    assert "diagnosis.kinds.logs.causes.root_events.roots" in modules
     assert not {"diagnosis.kinds.logs.read.reader", "diagnosis.kinds.logs.text.mask", "diagnosis.report"} & set(modules)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diagnosis.kinds.logs.causes import candidates, ranker
+from diagnosis.kinds.logs.causes.root_events import candidates, ranker
 from lab.measure.ranker import SIGNS, Judged, fit
 
 

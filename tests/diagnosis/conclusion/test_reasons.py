@@ -10,7 +10,7 @@ from rich.console import Console
 
 from diagnosis.command import terminal
 from diagnosis.conclusion.model import Conclusion, Fault
-from diagnosis.conclusion.reasons import reasons
+from diagnosis.conclusion.sentences.reasons import reasons
 from diagnosis.evidence import Place
 from diagnosis.result import LogDiagnosis, Verdict
 

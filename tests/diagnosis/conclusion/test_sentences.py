@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from diagnosis.conclusion import sentence
 from diagnosis.conclusion.model import Fault
-from diagnosis.conclusion.sentence import contains_name
+from diagnosis.conclusion.sentences import sentence
+from diagnosis.conclusion.sentences.sentence import contains_name
 from diagnosis.evidence import Place
 from tests.diagnosis.conclusion.conftest import SAMPLES, reported
 

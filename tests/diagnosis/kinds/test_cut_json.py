@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from diagnosis.kinds.states import cut_json, report_sections
+from diagnosis.kinds.states import report_sections
+from diagnosis.kinds.states.known_shapes import cut_json
 from diagnosis.kinds.states.report_sections import facts_of
 
 DOCUMENT = {"Members": [{"@odata.id": f"/redfish/v1/Systems/{n}", "Status": {"Health": "OK"}} for n in range(9)]}

@@ -7,7 +7,8 @@ from typing import Any
 from diagnosis.facts import unevenness
 from diagnosis.kinds import states
 from diagnosis.kinds.kind_table import kind_of
-from diagnosis.kinds.states import profiles, report_sections
+from diagnosis.kinds.states import report_sections
+from diagnosis.kinds.states.known_shapes import profiles
 from diagnosis.model import Kind, Parsed
 
 STEP_US = 400_000

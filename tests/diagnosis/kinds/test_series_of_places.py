@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from diagnosis import ParseHints, parse, pipeline
-from diagnosis.kinds.states import series_of_places
 from diagnosis.kinds.states.formats import format_of
+from diagnosis.kinds.states.known_shapes import series_of_places
 from diagnosis.report import to_json
 
 NODES = [f"n-{number:02d}" for number in range(1, 7)]

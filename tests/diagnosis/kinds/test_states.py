@@ -15,7 +15,8 @@ from diagnosis import ParseHints, parse, pipeline
 from diagnosis.evidence import Result
 from diagnosis.kinds import states
 from diagnosis.kinds.kind_table import kind_of
-from diagnosis.kinds.states import bad_values, formats, judgement, report_sections, shapes
+from diagnosis.kinds.states import bad_values, formats, judgement, report_sections
+from diagnosis.kinds.states.known_shapes import shapes
 from diagnosis.kinds.states.report_sections import MAX_NAMED_SECTIONS, facts_of
 from diagnosis.model import Kind
 from diagnosis.report import to_json

@@ -20,7 +20,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.pairs import DP
-from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.delays import leaves_of
 from diagnosis.kinds.flows.slow.slow_reasons import explain
 from diagnosis.kinds.flows.slow.slowness import Episode, SlowReport

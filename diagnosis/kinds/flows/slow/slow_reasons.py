@@ -14,7 +14,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture
-from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.delays import leaves_of
 from diagnosis.kinds.flows.slow.slowness import Episode, SlowReport, group_of
 from diagnosis.kinds.flows.steps.transfers import Transfers

@@ -22,7 +22,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
 from diagnosis.kinds.flows.capture.packing import packable
-from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
 from diagnosis.stats import MAD_TO_SIGMA, median_and_spread

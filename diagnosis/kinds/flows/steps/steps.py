@@ -15,9 +15,9 @@ import numpy as np
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture, Floats, Flows, Ints
 from diagnosis.kinds.flows.capture.packing import packable
-from diagnosis.kinds.flows.jobs.grid import find_rare_pairs
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
+from diagnosis.kinds.flows.layout.grid import find_rare_pairs
 from diagnosis.kinds.flows.steps.chain import cut_by_bytes
 from diagnosis.kinds.flows.steps.pattern import cut_by_pattern
 from diagnosis.kinds.flows.steps.segment import (

@@ -19,7 +19,7 @@ from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, OTHER, PP, Pairs
-from diagnosis.kinds.flows.jobs.parallelism import rings_of
+from diagnosis.kinds.flows.layout.parallelism import rings_of
 from diagnosis.kinds.flows.steps.steps import Steps
 
 THRESHOLDS: Final = thresholds.of("transfers")

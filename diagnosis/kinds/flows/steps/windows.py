@@ -14,7 +14,12 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture, Floats, Flows, Ints, Ints32, Offset
 from diagnosis.kinds.flows.capture.partitions import partition
-from diagnosis.kinds.flows.jobs.clock_offsets import FINE_GRID_S, SeenTransfers, collector_of, most_frequent_difference
+from diagnosis.kinds.flows.layout.clock_offsets import (
+    FINE_GRID_S,
+    SeenTransfers,
+    collector_of,
+    most_frequent_difference,
+)
 
 THRESHOLDS: Final = thresholds.of("windows")
 

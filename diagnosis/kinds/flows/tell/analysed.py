@@ -8,8 +8,8 @@ from diagnosis.kinds.flows.capture.capture import Offset
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import Pairs
-from diagnosis.kinds.flows.jobs.parallelism import Layout
-from diagnosis.kinds.flows.slow.moving import UnevenWork
+from diagnosis.kinds.flows.layout.parallelism import Layout
+from diagnosis.kinds.flows.slow.late.moving import UnevenWork
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.slow.stragglers import StragglerResult
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes

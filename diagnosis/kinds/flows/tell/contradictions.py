@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from diagnosis.evidence.flow_findings import Contradiction
-from diagnosis.kinds.flows.jobs.stated import StatedLayout, differing_sizes, statement_of
+from diagnosis.kinds.flows.layout.stated import StatedLayout, differing_sizes, statement_of
 from diagnosis.kinds.flows.tell.report_rows import FlowJobRow, FlowReport
 
 #: Groups that are named in a sentence.

@@ -12,13 +12,13 @@ from diagnosis import thresholds
 from diagnosis.inventory import Machine
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture, load_capture
-from diagnosis.kinds.flows.jobs.clock_offsets import merge_offsets
 from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
-from diagnosis.kinds.flows.jobs.stated import StatedLayout, statement_of
+from diagnosis.kinds.flows.layout.clock_offsets import merge_offsets
+from diagnosis.kinds.flows.layout.stated import StatedLayout, statement_of
 from diagnosis.kinds.flows.slow.exactness import drop_unclear
 from diagnosis.kinds.flows.slow.lasting_slow import find_lasting_slowness
+from diagnosis.kinds.flows.slow.late.slow_stages import lasting_slow_stages
 from diagnosis.kinds.flows.slow.slow_reasons import explain
-from diagnosis.kinds.flows.slow.slow_stages import lasting_slow_stages
 from diagnosis.kinds.flows.slow.slowness import (
     Episode,
     SlowReport,

@@ -14,12 +14,12 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Flows, Ints, Ints32
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.pairs import BLIND_RESOLUTION_S, DP, EP, PP, clocks_disagree
-from diagnosis.kinds.flows.slow.ceased import silent_members
 from diagnosis.kinds.flows.slow.exactness import why_unclear
 from diagnosis.kinds.flows.slow.slowness import SlowReport, slow_steps
 from diagnosis.kinds.flows.slow.switch_rates import switch_rates
 from diagnosis.kinds.flows.steps.rank_lanes import write_table
 from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.kinds.flows.stopped.ceased import silent_members
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
 from diagnosis.kinds.flows.tell.report_rows import (
     CaptureRow,

@@ -14,18 +14,22 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
-from diagnosis.kinds.flows.jobs.clock_offsets import correct_clocks
-from diagnosis.kinds.flows.jobs.grid import type_as_stated
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import EP, classify_pairs, clocks_disagree
-from diagnosis.kinds.flows.jobs.parallelism import find_layout
 from diagnosis.kinds.flows.jobs.successive_jobs import split_successive
+from diagnosis.kinds.flows.layout.clock_offsets import correct_clocks
+from diagnosis.kinds.flows.layout.grid import type_as_stated
+from diagnosis.kinds.flows.layout.parallelism import find_layout
 from diagnosis.kinds.flows.slow.exactness import exact_to_s
-from diagnosis.kinds.flows.slow.late_in_exchange import late_in_exchanges
-from diagnosis.kinds.flows.slow.late_members import late_members
-from diagnosis.kinds.flows.slow.moving import find_uneven_work, that_stay
-from diagnosis.kinds.flows.slow.slow_stages import narrow_to_stage, uneven_stages, without_explained
-from diagnosis.kinds.flows.slow.slow_workers import slow_workers
+from diagnosis.kinds.flows.slow.late.late_in_exchange import late_in_exchanges
+from diagnosis.kinds.flows.slow.late.late_members import late_members
+from diagnosis.kinds.flows.slow.late.moving import find_uneven_work, that_stay
+from diagnosis.kinds.flows.slow.late.slow_stages import (
+    narrow_to_stage,
+    uneven_stages,
+    without_explained,
+)
+from diagnosis.kinds.flows.slow.late.slow_workers import slow_workers
 from diagnosis.kinds.flows.slow.slowness import merge_findings, slow_steps
 from diagnosis.kinds.flows.slow.stragglers import find_stragglers
 from diagnosis.kinds.flows.steps.closing import close_steps

@@ -18,21 +18,19 @@ import polars as pl
 from diagnosis import quotes
 from diagnosis.kinds.logs.causes import (
     failure_facts,
-    fallbacks,
     launches,
     lifecycles,
     mentions,
     not_finite,
     outcome,
-    root_weights,
-    roots,
     temporal,
     tracebacks,
 )
 from diagnosis.kinds.logs.causes.failure_facts import Facts, FailureFacts, Given
 from diagnosis.kinds.logs.causes.lifecycles import Lifecycles
 from diagnosis.kinds.logs.causes.outcome import Ending
-from diagnosis.kinds.logs.causes.roots import Roots
+from diagnosis.kinds.logs.causes.root_events import fallbacks, root_weights, roots
+from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import roster, stages, words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow

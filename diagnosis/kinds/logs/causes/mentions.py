@@ -8,8 +8,8 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
+from diagnosis.kinds.logs.causes.root_events import roots
 from diagnosis.kinds.logs.meaning import hosts, roster
 from diagnosis.kinds.logs.read import raw_lines
 

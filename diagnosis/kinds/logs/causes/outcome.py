@@ -14,10 +14,11 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.logs.causes import roots, temporal
+from diagnosis.kinds.logs.causes import temporal
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED, Lifecycles
-from diagnosis.kinds.logs.causes.roots import Roots
+from diagnosis.kinds.logs.causes.root_events import roots
+from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow

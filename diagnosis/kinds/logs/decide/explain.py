@@ -8,8 +8,8 @@ from typing import Final
 
 from diagnosis import quotes, taxonomy, thresholds
 from diagnosis.classify import Classification
-from diagnosis.kinds.logs.causes import fallbacks
 from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.causes.root_events import fallbacks
 from diagnosis.kinds.logs.compare import detectors
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning.catalogue import EventRow

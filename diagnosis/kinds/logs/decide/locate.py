@@ -13,8 +13,8 @@ import polars as pl
 
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.evidence import Suspect
-from diagnosis.kinds.logs.causes import fallbacks, roots
 from diagnosis.kinds.logs.causes.case import LOST_HOST, Case
+from diagnosis.kinds.logs.causes.root_events import fallbacks, roots
 from diagnosis.kinds.logs.compare import clues as weighing
 from diagnosis.kinds.logs.compare import detectors
 from diagnosis.kinds.logs.compare.clues import Clue

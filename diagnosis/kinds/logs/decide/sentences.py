@@ -11,8 +11,8 @@ from typing import Final
 
 from diagnosis import quotes, thresholds
 from diagnosis.kinds.logs.causes.case import Case
-from diagnosis.kinds.logs.causes.fallbacks import line_to_read
 from diagnosis.kinds.logs.causes.phase import Moment
+from diagnosis.kinds.logs.causes.root_events.fallbacks import line_to_read
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning.signatures import Signature, Strength
 from diagnosis.kinds.logs.rows import messages

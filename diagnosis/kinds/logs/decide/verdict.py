@@ -11,9 +11,10 @@ from typing import Final
 import polars as pl
 
 from diagnosis import classify, quotes, stats, taxonomy, thresholds
-from diagnosis.kinds.logs.causes import fallbacks, phase, temporal
+from diagnosis.kinds.logs.causes import phase, temporal
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
+from diagnosis.kinds.logs.causes.root_events import fallbacks
 from diagnosis.kinds.logs.compare import iterations, mixed
 from diagnosis.kinds.logs.compare.detectors.watchdogs import MISMATCH
 from diagnosis.kinds.logs.decide import explain, listed_events, locate, sentences, timeline, verdict_probability

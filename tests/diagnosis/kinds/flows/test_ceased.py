@@ -8,8 +8,8 @@ import numpy as np
 
 from diagnosis.kinds.flows.capture.capture import Capture, Flows
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
-from diagnosis.kinds.flows.slow.ceased import silent_members
 from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.kinds.flows.stopped.ceased import silent_members
 from tests.diagnosis.kinds.flows.test_stragglers import capture
 
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from diagnosis.kinds.flows.capture.capture import Flows
-from diagnosis.kinds.flows.jobs.lockstep import _equal_size_share
-from diagnosis.kinds.flows.jobs.presence import Presence
+from diagnosis.kinds.flows.layout.lockstep import _equal_size_share
+from diagnosis.kinds.flows.layout.presence import Presence
 from tests.diagnosis.kinds.flows.helpers import analysed, job_of, layout, step_errors
 from tests.diagnosis.kinds.flows.simulate import T0, Capture, Job, simulate
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from diagnosis.kinds.flows.capture.capture import Flows
-from diagnosis.kinds.flows.jobs.stars import split_stars
+from diagnosis.kinds.flows.layout.stars import split_stars
 from diagnosis.kinds.flows.slow.slowness import gather_spans
 from diagnosis.kinds.flows.steps.segment import Cut
 from diagnosis.kinds.flows.steps.steps import _finest_cut

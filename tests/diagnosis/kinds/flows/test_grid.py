@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from diagnosis.kinds.flows.capture.capture import Flows
-from diagnosis.kinds.flows.jobs.grid import type_as_stated
 from diagnosis.kinds.flows.jobs.pairs import DP, OTHER, PP, Pairs
+from diagnosis.kinds.flows.layout.grid import type_as_stated
 
 #: Two stages of four replicas: rings 0-3 and 4-7, and the pipelines 0-4, 1-5, 2-6, 3-7.
 RINGS = [(0, 1), (1, 2), (2, 3), (0, 3), (4, 5), (5, 6), (6, 7), (4, 7)]

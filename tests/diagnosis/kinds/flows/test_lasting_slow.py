@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from diagnosis.kinds.flows.capture.capture import Capture, Place
-from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.lasting_slow import LastingSlowness, find_lasting_slowness
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.steps import Steps

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from diagnosis.facts.uneven_work import _strongest_share
 from diagnosis.kinds.flows.capture.capture import Floats
-from diagnosis.uneven_work import _strongest_share
 
 
 def one(waits: Floats) -> float:

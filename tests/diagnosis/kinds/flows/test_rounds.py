@@ -12,9 +12,9 @@ import pytest
 from diagnosis.kinds.flows.capture.capture import Capture, Flows
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, classify_pairs
-from diagnosis.kinds.flows.jobs.parallelism import Layout
-from diagnosis.kinds.flows.slow.late_members import late_members
-from diagnosis.kinds.flows.slow.slow_stages import without_explained
+from diagnosis.kinds.flows.layout.parallelism import Layout
+from diagnosis.kinds.flows.slow.late.late_members import late_members
+from diagnosis.kinds.flows.slow.late.slow_stages import without_explained
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from diagnosis.kinds.flows.capture.capture import Capture, Place
-from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.slow_reasons import explain
 from diagnosis.kinds.flows.slow.slowness import Episode, SlowReport
 from diagnosis.kinds.flows.steps.transfers import Transfers

@@ -10,13 +10,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from diagnosis.facts.uneven_work import _moving_waits
 from diagnosis.kinds.flows.capture.capture import Floats
-from diagnosis.kinds.flows.slow.moving import that_stay
-from diagnosis.kinds.flows.slow.slow_workers import _median, _median_of_others, shared_share, slow_workers
+from diagnosis.kinds.flows.slow.late.moving import that_stay
+from diagnosis.kinds.flows.slow.late.slow_workers import _median, _median_of_others, shared_share, slow_workers
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.uneven_work import _moving_waits
 from tests.diagnosis.kinds.flows.helpers import analysed, job_of
 from tests.diagnosis.kinds.flows.simulate import Job, Slow, simulate
 

@@ -7,8 +7,8 @@ import pytest
 
 from diagnosis.evidence.flow_findings import Contradiction
 from diagnosis.kinds.flows.capture.capture import Flows
-from diagnosis.kinds.flows.jobs.parallelism import _tensor_ranks
-from diagnosis.kinds.flows.jobs.stated import (
+from diagnosis.kinds.flows.layout.parallelism import _tensor_ranks
+from diagnosis.kinds.flows.layout.stated import (
     StatedLayout,
     differing_sizes,
     machines_of,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from diagnosis.kinds.flows.capture.capture import Capture, Flows
-from diagnosis.kinds.flows.jobs.clock_offsets import correct_clocks
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import Pairs
+from diagnosis.kinds.flows.layout.clock_offsets import correct_clocks
 from diagnosis.kinds.flows.steps.chain import cut_by_bytes
 from diagnosis.kinds.flows.steps.segment import CERTAIN_UNEVEN, Cut, _cut_by_gaps, bursts_of, cut_by_gaps, judge
 from diagnosis.kinds.flows.steps.steps import _best_cut, _cut_at_layers, find_steps

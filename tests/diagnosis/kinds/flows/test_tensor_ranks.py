@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from diagnosis.kinds.flows import parse_flow
-from diagnosis.kinds.flows.jobs.stated import StatedLayout
+from diagnosis.kinds.flows.layout.stated import StatedLayout
 from diagnosis.model import ParseHints
 from tests.diagnosis.kinds.reports import flows_json
 

@@ -8,7 +8,7 @@ import pytest
 
 from diagnosis.kinds.logs.causes.lifecycles import find_lifecycles
 from diagnosis.kinds.logs.causes.outcome import Ending, find_ending
-from diagnosis.kinds.logs.causes.roots import Roots
+from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.model import Level
 from tests.diagnosis.made_facts import facts_of, pace, rule
 

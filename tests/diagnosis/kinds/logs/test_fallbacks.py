@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from diagnosis.kinds.logs.causes import fallbacks
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.causes.roots import Roots
+from diagnosis.kinds.logs.causes.root_events import fallbacks
+from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from tests.diagnosis.made_facts import NODES, facts_of, pace, rule
 
 CANCELLED = rule("root", "platform.scheduler.cancelled", at=100.0)

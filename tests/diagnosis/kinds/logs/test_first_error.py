@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diagnosis.kinds.logs.causes.fallbacks import line_to_read
+from diagnosis.kinds.logs.causes.root_events.fallbacks import line_to_read
 from tests.diagnosis.cases import case_of_files, case_of_lines
 
 STEPS = [f"[rank{rank}] 2026-03-01 06:00:{step:02} step {step} loss 4.1" for step in range(5, 30) for rank in (1, 3)]

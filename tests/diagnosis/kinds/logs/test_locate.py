@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from diagnosis.evidence import Suspect
-from diagnosis.kinds.logs.causes import fallbacks
 from diagnosis.kinds.logs.causes.case import LOST_HOST, Case
+from diagnosis.kinds.logs.causes.root_events import fallbacks
 from diagnosis.kinds.logs.compare import detectors
 from diagnosis.kinds.logs.compare.clues import Clue
 from diagnosis.kinds.logs.decide.locate import SCHEDULER_ERROR, SWITCH_DOWN, Place, locate

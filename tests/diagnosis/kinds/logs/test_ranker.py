@@ -10,7 +10,7 @@ import polars as pl
 
 from diagnosis import report
 from diagnosis.files.parsing import parse
-from diagnosis.kinds.logs.causes import candidates, ranker
+from diagnosis.kinds.logs.causes.root_events import candidates, ranker
 from diagnosis.model import Kind, ParseHints
 from diagnosis.pipeline import diagnose
 from tests.diagnosis.made_facts import facts_of, rule

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis.kinds.logs.causes import root_weights
+from diagnosis.kinds.logs.causes.root_events import root_weights
 from diagnosis.model import Level
 from tests.diagnosis.made_facts import NODES, facts_of, pace, rule
 

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from diagnosis.kinds.logs.causes import roots
-from diagnosis.kinds.logs.causes.roots import Roots
+from diagnosis.kinds.logs.causes.root_events import roots
+from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from tests.diagnosis.made_facts import NODES, facts_of, rule
 
 ECC = "hardware.gpu.ecc"

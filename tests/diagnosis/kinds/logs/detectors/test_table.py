@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.kinds.logs.causes import fallbacks
+from diagnosis.kinds.logs.causes.root_events import fallbacks
 from diagnosis.kinds.logs.compare import detectors
 from diagnosis.kinds.logs.decide import locate
 from tests.diagnosis.cases import case_of

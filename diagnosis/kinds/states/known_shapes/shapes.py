@@ -15,7 +15,6 @@ from xml.parsers import expat
 
 from diagnosis import operations
 from diagnosis.evidence import MAX_FACTS
-from diagnosis.kinds.states import json_shapes, operation_traces, profiles, series_of_places
 from diagnosis.kinds.states.entries import (
     LABEL,
     MAX_DEPTH,
@@ -25,6 +24,12 @@ from diagnosis.kinds.states.entries import (
     Entry,
 )
 from diagnosis.kinds.states.formats import Format, ObjectHeader
+from diagnosis.kinds.states.known_shapes import (
+    json_shapes,
+    operation_traces,
+    profiles,
+    series_of_places,
+)
 
 #: What ends a key: a colon before white space, a row of dots or the end, or equals signs.
 _SEPARATOR: Final = re.compile(r":(?=[\s.]|$)|={1,2}")

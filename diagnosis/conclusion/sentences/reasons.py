@@ -10,7 +10,7 @@ from typing import Final
 from diagnosis import taxonomy, thresholds
 from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM
 from diagnosis.conclusion.model import Conclusion, Fault
-from diagnosis.conclusion.sentence import KIND_WORDS
+from diagnosis.conclusion.sentences.sentence import KIND_WORDS
 from diagnosis.plain import percent
 from diagnosis.result import NO_LOGS, LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from diagnosis.evidence import MAX_FACTS
 from diagnosis.json_values import Json, list_in, object_in, objects_in
-from diagnosis.kinds.states import cut_json
 from diagnosis.kinds.states.entries import LABEL, NODE_LABELS, PART_LABELS, Entry
+from diagnosis.kinds.states.known_shapes import cut_json
 from diagnosis.knowledge_files import table
 
 SHAPE: Final = "series"

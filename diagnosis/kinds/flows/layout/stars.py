@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 
 from diagnosis.kinds.flows.capture.capture import Flows, Ints
-from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
+from diagnosis.kinds.flows.layout.group_numbers import group_numbers
 
 #: Number of transfers of one member that are compared.
 MAX_TRANSFERS = 400

@@ -19,7 +19,7 @@ import numpy as np
 from diagnosis.kinds.flows.capture.arrays import components
 from diagnosis.kinds.flows.capture.capture import Bools, Floats, Flows
 from diagnosis.kinds.flows.jobs.pairs import DP, OTHER, PP, Pairs
-from diagnosis.kinds.flows.jobs.stated import may_be_stated
+from diagnosis.kinds.flows.layout.stated import may_be_stated
 
 #: Pairs exchange rarely, or little, if others exchange this many times as often, or as much.
 MIN_GAP_FACTOR: Final = 2.0

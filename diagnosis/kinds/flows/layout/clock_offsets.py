@@ -34,7 +34,7 @@ from diagnosis.kinds.flows.capture.capture import (
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, Pairs
-from diagnosis.kinds.flows.jobs.parallelism import rings_of
+from diagnosis.kinds.flows.layout.parallelism import rings_of
 
 THRESHOLDS: Final = thresholds.of("clock_offsets")
 

@@ -12,8 +12,8 @@ import numpy as np
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Capture
-from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
-from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.layout.group_numbers import group_numbers
+from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow import slowness
 from diagnosis.kinds.flows.slow.slowness import SlowReport, group_of, names_of, slow_steps
 from diagnosis.kinds.flows.steps.pipeline_stages import (

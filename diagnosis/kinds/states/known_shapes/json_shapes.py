@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from diagnosis.kinds.states import cut_json
 from diagnosis.kinds.states.entries import MAX_DEPTH, Entry
 from diagnosis.kinds.states.formats import Format
+from diagnosis.kinds.states.known_shapes import cut_json
 
 #: Where an object of Kubernetes states the node that it runs on.
 _NODE_OF_POD: Final = ("spec", "nodeName")

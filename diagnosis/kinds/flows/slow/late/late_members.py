@@ -10,7 +10,7 @@ import polars as pl
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
 from diagnosis.kinds.flows.jobs.pairs import DP
-from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.slowness import (
     THRESHOLDS,
     SlowReport,

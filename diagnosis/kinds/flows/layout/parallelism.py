@@ -29,13 +29,13 @@ from diagnosis.kinds.flows.capture.arrays import components, members_of
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, distinct_sizes, sender_values
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
-from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
-from diagnosis.kinds.flows.jobs.lockstep import lockstep_evidence, ring_scatters
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, PP, Pairs
-from diagnosis.kinds.flows.jobs.presence import Presence
-from diagnosis.kinds.flows.jobs.stars import split_stars
-from diagnosis.kinds.flows.jobs.stated import may_be_stated
+from diagnosis.kinds.flows.layout.group_numbers import group_numbers
+from diagnosis.kinds.flows.layout.lockstep import lockstep_evidence, ring_scatters
+from diagnosis.kinds.flows.layout.presence import Presence
+from diagnosis.kinds.flows.layout.stars import split_stars
+from diagnosis.kinds.flows.layout.stated import may_be_stated
 from diagnosis.numbers import whole
 
 THRESHOLDS: Final = thresholds.of("parallelism")

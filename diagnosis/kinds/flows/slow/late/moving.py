@@ -1,5 +1,5 @@
-"""Unequal work that moves between replicas (:mod:`diagnosis.uneven_work`), as flows show it: who
-began the gradient exchange last, or whose pipeline ended last. O(members · steps).
+"""Unequal work that moves between replicas (:mod:`diagnosis.facts.uneven_work`), as flows show it:
+who began the gradient exchange last, or whose pipeline ended last. O(members · steps).
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import Final
 import numpy as np
 
 from diagnosis import thresholds
+from diagnosis.facts.uneven_work import lost_to_moving_work
 from diagnosis.kinds.flows.capture.capture import Bools, Floats
 from diagnosis.kinds.flows.capture.packing import packable
-from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
-from diagnosis.kinds.flows.jobs.parallelism import Layout
-from diagnosis.kinds.flows.slow.slow_workers import shared_share
+from diagnosis.kinds.flows.layout.group_numbers import group_numbers
+from diagnosis.kinds.flows.layout.parallelism import Layout
+from diagnosis.kinds.flows.slow.late.slow_workers import shared_share
 from diagnosis.kinds.flows.slow.slowness import SlowReport, lateness_by_step
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
 from diagnosis.plain import percent
-from diagnosis.uneven_work import lost_to_moving_work
 
 THRESHOLDS: Final = thresholds.of("moving")
 

@@ -16,9 +16,10 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import candidates, lifecycles, ranker, roots
+from diagnosis.kinds.logs.causes import lifecycles
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.causes.roots import Roots
+from diagnosis.kinds.logs.causes.root_events import candidates, ranker, roots
+from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.kinds.logs.meaning.catalogue import event_starts, rows_of
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND

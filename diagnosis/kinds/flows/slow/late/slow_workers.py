@@ -19,7 +19,7 @@ import numpy as np
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
-from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.slowness import (
     SlowReport,
     close_holes,

@@ -11,9 +11,9 @@ from typing import Final
 import polars as pl
 
 from diagnosis.history import MIN_POOL_JOBS
-from diagnosis.kinds.logs.causes.candidates import CLUSTER_EVENT
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.causes.roots import (
+from diagnosis.kinds.logs.causes.root_events.candidates import CLUSTER_EVENT
+from diagnosis.kinds.logs.causes.root_events.roots import (
     CANCELLED,
     KILLED,
     THRESHOLDS,

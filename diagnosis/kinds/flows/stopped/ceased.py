@@ -17,9 +17,9 @@ from diagnosis import thresholds
 from diagnosis.evidence import SilentMember
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
-from diagnosis.kinds.flows.slow.overdue import overdue_member
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import last_messages, shows_turns
+from diagnosis.kinds.flows.stopped.overdue import overdue_member
 
 THRESHOLDS: Final = thresholds.of("ceased")
 

@@ -1,0 +1,1 @@
+"""Members that are late: by what they compute, not by the fabric."""

@@ -1,0 +1,1 @@
+"""A job that stopped: who should have sent next."""

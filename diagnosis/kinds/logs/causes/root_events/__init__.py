@@ -1,0 +1,1 @@
+"""Which lines a failure began with: candidates, their weights, the choice, and its stand-in."""
