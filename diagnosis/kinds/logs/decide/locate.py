@@ -18,6 +18,7 @@ from diagnosis.kinds.logs.causes.root_events import fallbacks, roots
 from diagnosis.kinds.logs.compare import clues as weighing
 from diagnosis.kinds.logs.compare import detectors
 from diagnosis.kinds.logs.compare.clues import Clue
+from diagnosis.kinds.logs.meaning.catalogue import EventRow
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.model import Role
 from diagnosis.result import NodeSuspect
@@ -111,10 +112,12 @@ def _is_of_one(case: Case, cause: Category) -> bool:
 
 
 def _only_node(case: Case, cause: Category) -> Place | None:
-    """The one machine that the evidence knows, if a decisive line is about it: there is no other to compare with."""
+    """The one machine that the evidence knows, if a decisive line is about it, or one that names it as the place
+    where another process ended: there is no other to compare with.
+    """
     is_of_machine = cause.root == "hardware" and cause.blames == "machine"
     roots_of_it = [row for row in map(case.event, case.roots.members) if row.category == cause.id]
-    sure = [row for row in roots_of_it if row.strength == Strength.DECISIVE]
+    sure = [row for row in roots_of_it if row.strength == Strength.DECISIVE or _is_told_elsewhere(row)]
     if not is_of_machine or not sure:
         return None
     stated = case.nodes_of(case.roots.members).union(_named_nodes(case))
@@ -125,6 +128,10 @@ def _only_node(case: Case, cause: Category) -> Place | None:
     why = f"{node} is the only node of this evidence, and a line reports it: {case.in_words(sure[0])}"
     clue = Clue(node, weighing.THRESHOLDS.sure, why, detector="cause")
     return _rank_clues(case, [clue], may_accuse=True)
+
+
+def _is_told_elsewhere(row: EventRow) -> bool:
+    return re.search(roots.ENDED_ELSEWHERE, row.example) is not None
 
 
 def _on_most_nodes(case: Case, cause: Category) -> Place | None:

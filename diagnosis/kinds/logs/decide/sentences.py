@@ -97,7 +97,7 @@ def _root_sentence(case: Case, same: Sequence[LogEvent]) -> str:
 def _nodes_text(same: Sequence[LogEvent]) -> str:
     names = set(itertools.chain.from_iterable(event.node_names for event in same))
     nodes = max(len(names), *(event.nodes for event in same))
-    return f"on {nodes} of {same[0].of_nodes} nodes" if nodes else "in logs that name no node"
+    return f"on {nodes} of {same[0].of_nodes} nodes" if nodes else "by a writer of unknown node"
 
 
 def _first_line_text(same: Sequence[LogEvent]) -> str:

@@ -28,6 +28,10 @@ WAITING = pl.DataFrame(
 )
 
 
+#: A launcher says on which machine another process ended.
+ENDED_ON_N1 = "mpirun noticed that process rank 3 with PID 7 on node n1 exited on signal 9 (Killed)."
+
+
 class Given:
     """A case of six machines, of which one prints the sure cause, event 1."""
 
@@ -66,7 +70,7 @@ class Given:
                 by=said["by"],
             ),
             lead=SimpleNamespace(signature="rule", strength=said["strength"], example=said["example"]),
-            event=lambda _: SimpleNamespace(category=cause, strength=said["strength"]),
+            event=lambda _: SimpleNamespace(category=cause, strength=said["strength"], example=said["example"]),
             rules=SimpleNamespace(rule=lambda _: SimpleNamespace(blames=said["blames"])),
             nodes_of=lambda events: set().union(*(seen[event] for event in events)),
             named={1: said["named"]},
@@ -191,6 +195,7 @@ def test_machines_that_an_agent_names_as_lost_are_accused_unless_they_are_most_o
         (MACHINE, {"known": ("n1",), "seen": ()}, []),
         (MACHINE, {"known": ("n1", "n2")}, []),
         (MACHINE, {"known": ("n1",), "strength": Strength.STRONG}, []),
+        (MACHINE, {"known": ("n1",), "strength": Strength.WEAK, "example": ENDED_ON_N1}, ["n1"]),
         (MACHINE, {"known": ("n1",), "blames": "program"}, []),
         ("network.rdma_timeout", {"known": ("n1",), "blames": "machine"}, []),
     ],

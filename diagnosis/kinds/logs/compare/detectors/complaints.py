@@ -1,8 +1,14 @@
-"""The node whom others complain about, and who complains about nobody."""
+"""The node whom others complain about, and who complains about nobody.
+
+Others name it by its name or address, or their lines end with the number of one of its ranks: of
+all ranks, this one alone does not print them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
@@ -20,6 +26,9 @@ from diagnosis.plain import counted
 LIMITS: Final = thresholds.limits("complaints")
 THRESHOLDS: Final = thresholds.of("complaints")
 
+_WORD: Final = re.compile(r"[A-Za-z]{4,}")
+_NUMBER: Final = re.compile(r"(?<![\w.:])\d{1,6}(?![\w:]|\.\d)")
+
 id: Final = "complaints"
 why: Final = "who loses a peer says which and fails too; the first that fails lost nobody"
 needs: Final = "four nodes, and consequences that name the peer that was lost"
@@ -35,6 +44,12 @@ def find_clues(case: Case) -> Iterator[Clue]:
         return
     rows = case.placed(case.table.rows(case.catalogue.masked(*events), limit=LIMITS.lines))
     texts = raw_lines.read_lines(rows, case.table.files, case.read)
+    missed = list(_missed_ranks(case, rows, texts))
+    yield from missed or _named_nodes(case, rows, texts)
+
+
+def _named_nodes(case: Case, rows: pl.DataFrame, texts: Sequence[str]) -> Iterator[Clue]:
+    """The nodes that lines of others name and that print no consequence themselves."""
     complain: dict[str, set[str]] = {}
     for node, text in zip(rows["node"], texts, strict=True):
         for named in roster.named_in(text, case.alias):
@@ -44,10 +59,37 @@ def find_clues(case: Case) -> Iterator[Clue]:
     is_teardown = (pl.col("role") == Role.TEARDOWN).fill_null(False)
     troubled = case.nodes_of(bad.filter(~is_teardown)["event"].to_list())
     silent = sorted(set(complain) - troubled)
-    if not stats.is_minority(len(silent), total):
+    if not stats.is_minority(len(silent), len(case.catalogue.nodes)):
         return
     for node in silent:
         of = len(complain[node])
         nodes = counted(of, "other node complains", "other nodes complain")
         reason = f"{nodes} about {node}, which complains about nobody"
         yield Clue(node, WEIGHTS.likely / len(silent) ** 0.5, reason)
+
+
+def _missed_ranks(case: Case, rows: pl.DataFrame, texts: Sequence[str]) -> Iterator[Clue]:
+    """The node of the rank whose number nearly all others print in one wording, while it alone does
+    not. O(lines).
+    """
+    wordings = dict(case.table.messages.select("masked", "text").iter_rows())
+    named: dict[int, dict[int, set[int]]] = defaultdict(dict)
+    for masked, rank, text in zip(rows["masked"], rows["rank"], texts, strict=True):
+        if rank is not None:
+            named[masked][rank] = _numbers_of(text, wordings.get(masked, ""))
+    for numbers_of in named.values():
+        missed = set.intersection(*numbers_of.values()) & set(case.node_of_rank) - set(numbers_of)
+        if len(missed) != 1 or not stats.is_nearly_all(len(numbers_of), len(case.node_of_rank) - 1):
+            continue
+        (rank,) = missed
+        node = case.node_of_rank[rank]
+        if node:
+            reason = f"{len(numbers_of)} other ranks complain about rank {rank} of {node}, which alone does not"
+            yield Clue(node, WEIGHTS.likely, reason)
+
+
+def _numbers_of(line: str, wording: str) -> set[int]:
+    """The whole numbers in a line, from the first word of its message on: before it stands a header."""
+    word = _WORD.search(wording)
+    start = line.find(word[0]) if word else 0
+    return {int(found[0]) for found in _NUMBER.finditer(line, max(start, 0))}
