@@ -188,8 +188,8 @@ def _moment(name: str, why: str, situation: Situation, chain: Sequence[Finding])
 
 
 def _start_of_degradation(why: str, situation: Situation, chain: Sequence[Finding]) -> Moment:
-    """The first slow step, the first iteration that learns nothing, else the first finding of what
-    is wrong: the last progress is the end of the evidence, not the beginning of what is wrong.
+    """The first slow step, the first iteration that shows what is wrong, else the first finding of
+    it: the last progress is the end of the evidence, not the beginning of what is wrong.
     """
     logs, slow = situation.logs, situation.slowdowns
     if slow:
@@ -197,7 +197,7 @@ def _start_of_degradation(why: str, situation: Situation, chain: Sequence[Findin
         until = first.until if first.is_over else None
         stage = logs.stage or "training"
         return Moment(first.at, until, stage, first.steps[0], "the first slow step", why)
-    since = situation.learns_nothing_since
+    since = situation.shown_since
     if since is not None:
         at = logs.timeline.time_of(since)
         how = "the first iteration that shows it"

@@ -102,9 +102,16 @@ class Situation:
         return self.outcome in ("running", "succeeded") and bool(present)
 
     @property
-    def learns_nothing_since(self) -> int | None:
-        """The iteration from which on the progress of a job that runs or completed shows it."""
+    def shown_since(self) -> int | None:
+        """The iteration from which on the progress of a job that runs or completed shows what is
+        wrong.
+        """
         return self.faults_shown[0].iteration if self.works_beside_fault else None
+
+    @property
+    def works_slowly(self) -> bool:
+        """The job runs or completed, and what is shown first is slow."""
+        return self.works_beside_fault and self.faults_shown[0].outcome.adds.startswith("performance.")
 
     @property
     def shows_rank_behind(self) -> bool:
@@ -190,7 +197,8 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.shows_setup, "nodes are not set up as the others, or as usual"),
     ("failed", lambda s: s.has_stated_end, "a report says that a process of the job ended badly"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
-    ("degraded", lambda s: s.learns_nothing_since is not None, "the loss shows that it learns nothing"),
+    ("degraded", lambda s: s.works_slowly, "a place is slow, or slower than the others"),
+    ("degraded", lambda s: s.shown_since is not None, "the loss shows that it learns nothing"),
     ("degraded", lambda s: s.works_beside_fault, "a report of the machines shows a broken part while the job works"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.is_cancelled, "a person or the scheduler ended the job"),

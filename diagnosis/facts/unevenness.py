@@ -105,13 +105,16 @@ def _compared(rows: Sequence[Measure], groups: _Groups) -> Iterator[Result]:
         # who comes last to a collective is the only one that does not wait in it
         sense = "late"
         slow = slow_places(table.values, sense)
+    step = _usual_step(groups, rows[0].unit)
+    if rows[0].sense == "wait":
+        slow = {row: stretch for row, stretch in slow.items() if _costs(stretch, table, step)}
     slow = {row: stretch for row, stretch in slow.items() if not _is_duty(table.rows[row], sense, len(slow))}
     if stage := _stage_of(slow, table, groups):
         yield _uneven("stage", f"one stage of the pipeline ({stage}) has more work than the others, nobody is at fault")
         return
     if slow:
         yield from _results(slow, table, sense)
-    elif explained is None and _moves_on(table.values, sense, _usual_step(groups, rows[0].unit)):
+    elif explained is None and _moves_on(table.values, sense, step):
         yield _uneven("turns", f"the work is uneven, another place takes longest in each step: {rows[0].name}")
 
 
@@ -221,6 +224,15 @@ def _is_duty(row: Measure, sense: str, slow: int) -> bool:
     return sense == "work" and slow == 1 and row.part == "rank 0" and not _COMPUTES.search(row.name.lower())
 
 
+def _costs(stretch: Stretch, table: Table, step: float) -> bool:
+    """Whether a difference of waits costs a part of the time of all steps. ``step``: how long one
+    takes without its waits, 0 if that is not known.
+    """
+    lost = stretch.slow * abs(stretch.own - stretch.usual)
+    whole = table.values.shape[1] * (step + max(stretch.own, stretch.usual))
+    return lost >= THRESHOLDS.cost * whole
+
+
 def _moves_on(values: _Floats, sense: str, step: float) -> bool:
     """Whether steps last longer because another place has the most work in each. ``step``: how long
     one takes at least: a part of it may change hands at no cost.
@@ -290,7 +302,8 @@ def _result(
     odds = THRESHOLDS.odds
     outcome = Outcome("slow-place", _SAYS[sense], odds, categories={category: odds}, adds=category)
     words = _words(table, number, stretch, parts)
-    return Result(_CHECK, outcome, row.path, row.line, words, target[1], target[0])
+    since = table.steps[stretch.first] if table.steps else None
+    return Result(_CHECK, outcome, row.path, row.line, words, target[1], target[0], iteration=since)
 
 
 def _words(table: Table, number: int, stretch: Stretch, parts: Sequence[str]) -> str:

@@ -51,6 +51,20 @@ def test_the_rank_that_alone_does_not_wait_is_the_one_that_others_wait_for() -> 
     assert told(measures("wait", waits)) == [("gpu-0", "performance.straggler")]
 
 
+def test_a_wait_that_costs_next_to_nothing_accuses_nobody() -> None:
+    waits = {rank: [100.0] * 200 for rank in range(8)}
+    for_a_while = waits | {3: [10.0] * 6 + [100.0] * 194}
+    work = [msgspec.structs.replace(row, name="compute", sense="work") for row in measures("wait", EVEN)]
+    assert told([*work, *measures("wait", waits | {3: [10.0] * 200})]) == [("gpu-0", "performance.straggler")]
+    assert told([*work, *measures("wait", for_a_while)]) == []
+
+
+def test_a_slow_place_is_so_since_the_first_step_of_its_stretch() -> None:
+    late = numbered("work", EVEN_60 | {5: [900.0] * 40 + [2900.0] * 20}, "compute")
+    [result] = unevenness.compare_places(late)
+    assert result.iteration == late[0].steps[40]
+
+
 def test_values_as_far_apart_as_floats_can_be_are_compared_without_a_warning() -> None:
     tiny = {rank: [1e-300] * 60 for rank in range(8)}
     assert told(measures("work", tiny | {5: [1e300] * 60})) == [("gpu-1", "performance.straggler")]

@@ -290,6 +290,16 @@ def test_a_job_that_learns_nothing_any_more_is_so_since_the_iteration_that_its_s
     assert (found.at, found.iteration) == (at, 31)
 
 
+def test_a_slow_place_of_a_running_job_is_no_broken_part_and_no_loss() -> None:
+    slow = replace(BROKEN, iteration=31, outcome=replace(BROKEN.outcome, adds="performance.straggler"))
+    situation = Situation(ENDED, FlowFinding(), StackFinding(), (), results=(slow,))
+    name, why = condition(situation)
+    assert (name, why) == ("degraded", "a place is slow, or slower than the others")
+    found = _moment(name, why, situation, ())
+    assert found is not None
+    assert found.iteration == 31
+
+
 def test_the_chain_ends_with_the_outcome_and_leaves_out_what_the_uploader_says() -> None:
     said = Finding("uploader", "outcome", "failed", at=1.0)
     end = Finding("logs", "outcome", "succeeded", at=200.0)
