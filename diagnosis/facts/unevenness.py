@@ -230,7 +230,7 @@ def _costs(stretch: Stretch, table: Table, step: float) -> bool:
     """
     lost = stretch.slow * abs(stretch.own - stretch.usual)
     whole = table.values.shape[1] * (step + max(stretch.own, stretch.usual))
-    return lost >= THRESHOLDS.cost * whole
+    return bool(lost >= THRESHOLDS.cost * whole)
 
 
 def _moves_on(values: _Floats, sense: str, step: float) -> bool:
