@@ -112,12 +112,12 @@ def _is_of_one(case: Case, cause: Category) -> bool:
 
 
 def _only_node(case: Case, cause: Category) -> Place | None:
-    """The one machine that the evidence knows, if a decisive line is about it, or one that names it as the place
-    where another process ended: there is no other to compare with.
+    """The one machine that the evidence knows, if a decisive line is about it, or one that says
+    that another process ended there: there is no other to compare with.
     """
     is_of_machine = cause.root == "hardware" and cause.blames == "machine"
     roots_of_it = [row for row in map(case.event, case.roots.members) if row.category == cause.id]
-    sure = [row for row in roots_of_it if row.strength == Strength.DECISIVE or _is_told_elsewhere(row)]
+    sure = [row for row in roots_of_it if _is_sure_of_machine(row)]
     if not is_of_machine or not sure:
         return None
     stated = case.nodes_of(case.roots.members).union(_named_nodes(case))
@@ -130,8 +130,9 @@ def _only_node(case: Case, cause: Category) -> Place | None:
     return _rank_clues(case, [clue], may_accuse=True)
 
 
-def _is_told_elsewhere(row: EventRow) -> bool:
-    return re.search(roots.ENDED_ELSEWHERE, row.example) is not None
+def _is_sure_of_machine(row: EventRow) -> bool:
+    is_told_elsewhere = re.search(roots.ENDED_ELSEWHERE, row.example) is not None
+    return row.strength == Strength.DECISIVE or is_told_elsewhere
 
 
 def _on_most_nodes(case: Case, cause: Category) -> Place | None:

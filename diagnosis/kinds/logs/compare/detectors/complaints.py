@@ -74,22 +74,24 @@ def _missed_ranks(case: Case, rows: pl.DataFrame, texts: Sequence[str]) -> Itera
     """
     wordings = dict(case.table.messages.select("masked", "text").iter_rows())
     named: dict[int, dict[int, set[int]]] = defaultdict(dict)
-    for masked, rank, text in zip(rows["masked"], rows["rank"], texts, strict=True):
+    writers = zip(rows["masked"], rows["rank"], strict=True)
+    for (masked, rank), text in zip(writers, texts, strict=True):
         if rank is not None:
             named[masked][rank] = _numbers_of(text, wordings.get(masked, ""))
+    others = len(case.node_of_rank) - 1
     for numbers_of in named.values():
-        missed = set.intersection(*numbers_of.values()) & set(case.node_of_rank) - set(numbers_of)
-        if len(missed) != 1 or not stats.is_nearly_all(len(numbers_of), len(case.node_of_rank) - 1):
+        quiet = set(case.node_of_rank) - set(numbers_of)
+        missed = set.intersection(*numbers_of.values()) & quiet
+        if len(missed) != 1 or not stats.is_nearly_all(len(numbers_of), others):
             continue
         (rank,) = missed
-        node = case.node_of_rank[rank]
-        if node:
-            reason = f"{len(numbers_of)} other ranks complain about rank {rank} of {node}, which alone does not"
-            yield Clue(node, WEIGHTS.likely, reason)
+        if node := case.node_of_rank[rank]:
+            who = f"{len(numbers_of)} other ranks complain about rank {rank} of {node}"
+            yield Clue(node, WEIGHTS.likely, f"{who}, which alone does not")
 
 
 def _numbers_of(line: str, wording: str) -> set[int]:
-    """The whole numbers in a line, from the first word of its message on: before it stands a header."""
+    """The whole numbers of a line from the first word of its message on: a header stands before."""
     word = _WORD.search(wording)
     start = line.find(word[0]) if word else 0
     return {int(found[0]) for found in _NUMBER.finditer(line, max(start, 0))}

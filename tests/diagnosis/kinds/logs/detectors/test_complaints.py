@@ -57,11 +57,11 @@ def test_the_rank_that_all_others_name_and_that_alone_says_nothing_was_lost(tmp_
 
 
 def test_a_number_of_a_rank_that_says_it_too_names_nobody(tmp_path: Path) -> None:
-    assert ranks_that_complain({rank: 5 for rank in range(8)}, tmp_path) == {}
+    assert ranks_that_complain(dict.fromkeys(range(8), 5), tmp_path) == {}
 
 
 def test_a_number_that_few_ranks_name_names_nobody(tmp_path: Path) -> None:
-    assert ranks_that_complain({rank: 5 for rank in range(4)}, tmp_path) == {}
+    assert ranks_that_complain(dict.fromkeys(range(4), 5), tmp_path) == {}
 
 
 def test_a_number_in_the_header_of_a_line_names_no_rank(tmp_path: Path) -> None:
