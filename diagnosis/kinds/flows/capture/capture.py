@@ -75,6 +75,12 @@ class Flows:
         """The records a piece at a time, with their rows."""
         for piece in pieces.pieces_of(len(self)):
             yield piece, self.take(piece)
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Gives back the memory of columns in files, until somebody looks at them again."""
+        if self.disk is not None:
+            self.disk.let_go()
 
     def split(self, owner: Ints | Ints32, count: int) -> list[Flows]:
         """The records of each of ``count`` owners (negative: nobody's), in their order. O(records)."""
@@ -211,7 +217,9 @@ def join_group(parts: Group) -> tuple[Ints | Ints32, Flows]:
     if len(parts) == 1:
         return parts[0]
     columns = zip(*(part.columns() for _, part in parts), strict=True)
-    return np.concatenate([own for own, _ in parts]), Flows(*map(np.concatenate, columns))
+    joined = np.concatenate([own for own, _ in parts]), Flows(*map(np.concatenate, columns))
+    parts[0][1].let_go()  # they are copies
+    return joined
 
 
 @packable

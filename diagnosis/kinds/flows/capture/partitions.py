@@ -49,8 +49,10 @@ def run_parts(
     at once, so that whoever needs the answers later does other things meanwhile. With ``places`` (for a runner alone)
     the answers are columns that stay there, and their lengths come back.
     """
-    if disk is None or not is_shared(disk, function, len(parts)):
+    if disk is None:
         return (function(*part) for part in parts)
+    if not is_shared(disk, function, len(parts)):
+        return _here(disk, function, parts)
     assert disk.runner is not None
     disk.folder.mkdir(parents=True, exist_ok=True)
     memo: packing.Memo = {}
@@ -61,10 +63,18 @@ def run_parts(
     return _unpack_answers(disk.runner(_name(function), sent, disk.folder), disk, parts)
 
 
+def _here[T](disk: pieces.Disk, function: Callable[..., T], parts: Sequence[tuple[Any, ...]]) -> Iterator[T]:
+    """The answers of this process, which has the files of one part at a time."""
+    for part in parts:
+        yield function(*part)
+        disk.let_go()
+
+
 def _unpack_answers(answers: Iterator[bytes], disk: pieces.Disk, parts: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """The answers unpacked. The files of the ``parts`` are there as long as somebody holds their columns."""
     for answer in answers:
         yield packing.unpack(answer, disk)
+        disk.let_go()
     del parts
 
 
@@ -126,6 +136,7 @@ def run_part(function: str, part: bytes, folder: Path) -> bytes:
         return packing.pack(answer, disk, is_kept=True)
     columns = _as_list(answer)
     names, runs = places
+    disk.let_go()
     for name, values in zip(names, columns, strict=True):
         for low, high, at in runs:
             disk.put(name, at * values.itemsize, values[low:high])

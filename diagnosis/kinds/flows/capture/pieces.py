@@ -47,6 +47,9 @@ class _MappedFile:
     is_written: bool = False
 
 
+type _Mapped = weakref.WeakSet[mmap.mmap]
+
+
 @dataclass(frozen=True, slots=True)
 class Disk:
     """A folder for columns that are too long for memory. With a ``runner`` their files have names until their arrays
@@ -57,6 +60,7 @@ class Disk:
     runner: Runner | None = None
     _files: dict[int, _MappedFile] = field(default_factory=dict, repr=False, compare=False)
     _open: dict[str, mmap.mmap] = field(default_factory=dict, repr=False, compare=False)
+    _mapped: _Mapped = field(default_factory=weakref.WeakSet, repr=False, compare=False)
 
     def empty(self, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """An array of ``count`` values, in a file if these are more than a piece. Raises ``OSError`` if the disk is
@@ -76,6 +80,14 @@ class Disk:
         out = self._new(values.nbytes, values.dtype)
         out[:] = values
         return out
+
+    def let_go(self) -> None:
+        """Gives back the memory of all files, whose pages stay with the system: who looks at a
+        column again gets them again. So a process has as much of its files as it looks at between
+        two calls. O(files).
+        """
+        for mapped in list(self._mapped):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
     def make_files(self, sizes: Sequence[int]) -> list[str]:
         """The names of new files of so many bytes. The process that does a part may :meth:`put` rows there; then
@@ -126,7 +138,7 @@ class Disk:
             return self._open_owned(name, count * np.dtype(dtype).itemsize, dtype)
         if name not in self._open:
             with (self.folder / name).open("rb") as file:
-                self._open[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._open[name] = self._map(file.fileno(), 0, mmap.ACCESS_READ)
         return np.frombuffer(self._open[name], dtype, count, begin)
 
     def _new(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -134,7 +146,13 @@ class Disk:
             return self._open_owned(self._make_file(size), size, dtype)
         with tempfile.TemporaryFile(dir=self.folder) as file:
             os.posix_fallocate(file.fileno(), 0, size)  # a later write to a full disk would end the process
-            return np.frombuffer(mmap.mmap(file.fileno(), size), dtype)
+            return np.frombuffer(self._map(file.fileno(), size), dtype)
+
+    def _map(self, number: int, size: int, access: int = mmap.ACCESS_DEFAULT) -> mmap.mmap:
+        self.let_go()  # a new column is filled from pieces of others
+        mapped = mmap.mmap(number, size, access=access)
+        self._mapped.add(mapped)
+        return mapped
 
     def _make_file(self, size: int) -> str:
         number, path = tempfile.mkstemp(_SUFFIX, "", self.folder)
@@ -147,7 +165,7 @@ class Disk:
     def _open_owned(self, name: str, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         path = self.folder / name
         with path.open("r+b") as file:
-            mapped = mmap.mmap(file.fileno(), size)
+            mapped = self._map(file.fileno(), size)
         array = np.frombuffer(mapped, dtype)
         address = array.__array_interface__["data"][0]
         self._files[address] = _MappedFile(size, name, weakref.ref(mapped))
@@ -205,4 +223,5 @@ def choose_rows(column: npt.NDArray[Any], rows: npt.NDArray[Any], count: int, di
         part = column[rows[piece]]
         out[at : at + len(part)] = part
         at += len(part)
+        disk.let_go()
     return out

@@ -109,6 +109,7 @@ def step_records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) ->
     rows = [np.empty(0, np.int64)]
     for first, last in np.searchsorted(flows.start, np.stack([steps.edges[chosen], steps.edges[chosen + 1]], axis=1)):
         rows.append(first + np.flatnonzero(is_between(flows.take(slice(first, last)))))
+        flows.let_go()
     chosen_records = flows.take(np.unique(np.concatenate(rows)))
     step = np.clip(steps.of(chosen_records.start), 0, len(steps) - 1)
     return _table(chosen_records).with_columns(step=step, begun=steps.start[step])

@@ -74,6 +74,32 @@ def test_the_report_is_the_same_for_every_size_of_the_pieces(
         assert_same(report_of(records, rows, tmp_path / str(size)), whole)
 
 
+def memory_of_files() -> int:
+    """Bytes of files that are in the memory of this process."""
+    rows = Path("/proc/self/status").read_text().splitlines()
+    return next(int(row.split()[1]) << 10 for row in rows if row.startswith("RssFile:"))
+
+
+def test_columns_in_files_are_in_memory_while_a_piece_of_them_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 1 << 16)
+    disk = pieces.Disk(tmp_path)
+    kinds = (float, float, "i4", "i4", float, "i4", "i4", bool, bool)
+    columns = [disk.empty(1 << 20, kind) for kind in kinds]
+    flows = Flows(*columns, disk=disk)
+    flows.start[:] = 7.0
+    flows.let_go()
+    before = most = memory_of_files()
+
+    for _, part in flows.parts():
+        assert all(column.sum() >= 0 for column in part.columns())
+        most = max(most, memory_of_files())
+
+    assert most - before < flows.start.nbytes < sum(column.nbytes for column in columns)
+    assert flows.start.min() == 7.0
+
+
 def test_the_report_is_the_same_for_several_files_and_leaves_none_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
