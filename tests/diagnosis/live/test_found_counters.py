@@ -36,6 +36,11 @@ def test_a_job_counts_under_any_name(style: str) -> None:
     assert state.iteration == (300 if style == "tens" else 30)
 
 
+def test_a_measure_that_is_whole_by_chance_hides_no_counter() -> None:
+    lines = [f"wait {n % 3 * 0.5 + 49:.1f} ms, round {n}, loss {3 - n / 99:.3f}" for n in range(1, 31)]
+    assert followed(lines).iteration == 30
+
+
 def test_a_job_that_stops_counting_so_hangs() -> None:
     state = followed(styled("house", 30))
     assert "hang" in [alarm.kind for alarm in judge(state, 30 * 4.0 + 900)]

@@ -303,8 +303,8 @@ def grows_with_time(growth: int, passed_s: float) -> bool:
 
 
 def counting_numbers(line: str, not_progress: re.Pattern[str]) -> tuple[tuple[int, ...], str] | None:
-    """The whole numbers of a line, 0 where one cannot count, and its first fraction; None if it
-    has not both.
+    """The numbers of a line, 0 where one cannot count, and its first fraction; None if it has no
+    whole number or no fraction. A measure may be whole by chance ("49.0"): fractions keep places.
     """
     counting: list[int] = []
     measures: list[str] = []
@@ -313,5 +313,7 @@ def counting_numbers(line: str, not_progress: re.Pattern[str]) -> tuple[tuple[in
         if value is not None:
             counting.append(value * _may_count(line, number, not_progress))
         elif _FRACTION.fullmatch(number[1]):
+            counting.append(0)
             measures.append(number[1])
-    return (tuple(counting), measures[0]) if counting and measures else None
+    has_both = 0 < len(measures) < len(counting)
+    return (tuple(counting), measures[0]) if has_both else None
