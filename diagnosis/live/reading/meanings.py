@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from diagnosis.kinds.logs.causes import not_finite
 from diagnosis.kinds.logs.columns.tables import EXAMPLE_CHARS
 from diagnosis.kinds.logs.meaning import signatures, stages, words
 from diagnosis.kinds.logs.pace import progress
@@ -103,10 +104,15 @@ def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
     for masked, example in messages.select("masked", "example").iter_rows():
         stage, is_end = marks.get(masked, ("", False))
         signature, category = causes.get(masked, ("", ""))
-        is_counter = progress.names_counter(example)
+        kind = progress.counter_kind(example)
+        is_measured = progress.may_count(example) is not None
+        if kind and is_measured and category != not_finite.CATEGORY:
+            # what a line of progress states measures the job, and ends none ("stall 0.02 s")
+            signature = ""
         found[masked] = Meaning(
-            is_counter=is_counter,
-            has_numbers=not is_counter and progress.may_count(example) is not None,
+            is_counter=kind is not None,
+            # an epoch may last for hours: its steps may have an unknown name
+            has_numbers=is_measured and kind in (None, "epoch"),
             stage=stage,
             is_end=is_end,
             signature=signature,

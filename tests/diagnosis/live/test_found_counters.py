@@ -41,6 +41,14 @@ def test_a_measure_that_is_whole_by_chance_hides_no_counter() -> None:
     assert followed(lines).iteration == 30
 
 
+def test_the_steps_of_an_epoch_count_under_any_name() -> None:
+    assert followed([f"epoch 0 minibatch {n} loss {3 - n / 99:.3f}" for n in range(1, 31)]).iteration == 30
+
+
+def test_epochs_count_where_nothing_counts_within_them() -> None:
+    assert followed([f"epoch {n} done, loss {3 - n / 99:.3f}" for n in range(1, 31)]).iteration == 30
+
+
 def test_a_job_that_stops_counting_so_hangs() -> None:
     state = followed(styled("house", 30))
     assert "hang" in [alarm.kind for alarm in judge(state, 30 * 4.0 + 900)]

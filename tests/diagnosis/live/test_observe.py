@@ -178,3 +178,10 @@ def test_of_very_many_new_messages_the_worst_are_read() -> None:
     (found,) = observe([Range("node-1/a.log", data, data)])
     assert found.lines == 60_001
     assert [row.category for row in found.errors] != []
+
+
+def test_what_a_line_of_progress_states_is_no_error() -> None:
+    measured = "epoch 0 minibatch 3 loss 6.877 (0.61s, stall 0.08s)"
+    assert seen(f"{measured}\n")["errors"] == []
+    alone = "the loader of rank 3 did not return a batch for 240 s"
+    assert [error["signature"] for error in seen(f"{alone}\n")["errors"]] == ["loader.stuck"]

@@ -72,11 +72,11 @@ class Progress:
         return int(steps.median() or 1) if steps.len() else 1  # type: ignore[arg-type]
 
 
-def names_counter(text: str) -> bool:
-    """Whether a line of this wording may be progress: it names a counter, and no other counted
-    action.
+def counter_kind(text: str) -> str | None:
+    """The kind of the counter that a line of this wording names; None if it may be no progress: it
+    names none, or another counted action.
     """
-    return bool(re.search(CANDIDATE, text)) and _point_kind(text) is not None
+    return _point_kind(text) if re.search(CANDIDATE, text) else None
 
 
 def may_count(text: str) -> tuple[tuple[int, ...], str] | None:
