@@ -106,16 +106,14 @@ def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
         signature, category = causes.get(masked, ("", ""))
         kind = progress.counter_kind(example)
         is_measured = progress.may_count(example) is not None
-        if kind and is_measured and category != not_finite.CATEGORY:
-            # what a line of progress states measures the job, and ends none ("stall 0.02 s")
-            signature = ""
+        # what a line of progress states measures the job, and ends none ("stall 0.02 s")
+        is_error = not (kind and is_measured) or category == not_finite.CATEGORY
         found[masked] = Meaning(
             is_counter=kind is not None,
-            # an epoch may last for hours: its steps may have an unknown name
-            has_numbers=is_measured and kind in (None, "epoch"),
+            has_numbers=progress.may_count_unnamed(example, kind),
             stage=stage,
             is_end=is_end,
-            signature=signature,
+            signature=signature * is_error,
             category=category,
             is_retry=masked in retries,
             is_disk="%" in example and states_use.search(example[:MAX_LINE_CHARS]) is not None,

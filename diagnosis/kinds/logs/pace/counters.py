@@ -27,10 +27,10 @@ LIMITS: Final = thresholds.limits("counters")
 
 THRESHOLDS: Final = thresholds.of("counters")
 
-#: A number, perhaps behind a few letters ("b0012"): dates and times of day are one, too, and so is
-#: one with a comma between thousands.
+#: A number, perhaps behind a few Latin letters ("b0012") or within words of another script: dates
+#: and times of day are one, too, and so is one with a comma between thousands.
 _NUMBER: Final = re.compile(
-    r"(?<![^\W_])[A-Za-z]{0,5}+"
+    r"(?<![A-Za-z0-9])[A-Za-z]{0,5}+"
     r"(\d{2,4}-\d\d-\d{2,4}(?!\d)|\d++(?:[:.]\d++|,\d{3}(?!\d))*+(?:[eE][-+]?+\d++)?+)"
 )
 #: An integer, perhaps written with commas or as a fraction of zero ("1,024", "62.0").

@@ -84,6 +84,13 @@ def may_count(text: str) -> tuple[tuple[int, ...], str] | None:
     return counters.counting_numbers(text, _NOT_PROGRESS)
 
 
+def may_count_unnamed(text: str, kind: str | None) -> bool:
+    """Whether a number of a line may count under an unknown name: the line names no counter, or an
+    epoch (its ``kind``), which may last for hours.
+    """
+    return kind in (None, "epoch") and may_count(text) is not None
+
+
 def _point_kind(text: str) -> str | None:
     """The kind of the counter of a line that may be progress."""
     found = counter(text)

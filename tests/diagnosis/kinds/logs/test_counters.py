@@ -27,6 +27,7 @@ def at(second: float) -> str:
 STYLES: dict[str, Callable[[int], str]] = {
     "german": lambda n: f'zeit={at(8.1 * n)} stufe=INFO rang=0 text="Schritt {n} fertig, Verlust {3 - n / 99:.4f}"',
     "chinese": lambda n: f"[{at(8.1 * n)}] [信息] 第 {n} 步完成，用时 8.{n % 10} 秒，损失 {3 - n / 99:.4f}",
+    "chinese without blanks": lambda n: f"[{at(8.1 * n)}] 进程0 第{n}步 损失{3 - n / 99:.4f} 用时8.{n % 10}秒",
     "dotted": lambda n: f'zeit=01.03.2026-08:{n:02d}:18,362 rang=0 text="Schritt {n} fertig, Verlust {3 - n / 99:.4f}"',
     "house": lambda n: f"{at(8.1 * n)};n1;>>{n} of 90000;{3 - n / 99:.3f};tok 81204",
     "tens": lambda n: f"{at(8.1 * n)} | tick {10 * n} | xent {3 - n / 99:.3f}",
