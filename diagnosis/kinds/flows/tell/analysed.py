@@ -12,8 +12,8 @@ from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.late.moving import UnevenWork
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.slow.stragglers import StragglerResult
-from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.rank_lanes import LaneRows
+from diagnosis.kinds.flows.steps.stage_times import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import RecordsByUnit, Transfers
 

@@ -33,9 +33,9 @@ from diagnosis.kinds.flows.slow.late.slow_workers import slow_workers
 from diagnosis.kinds.flows.slow.slowness import merge_findings, slow_steps
 from diagnosis.kinds.flows.slow.stragglers import find_stragglers
 from diagnosis.kinds.flows.steps.closing import close_steps
-from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes, stage_times
 from diagnosis.kinds.flows.steps.planned import without_planned
 from diagnosis.kinds.flows.steps.rank_lanes import begin_rows
+from diagnosis.kinds.flows.steps.stage_times import StageTimes, stage_times
 from diagnosis.kinds.flows.steps.step_work import with_work
 from diagnosis.kinds.flows.steps.steps import find_steps
 from diagnosis.kinds.flows.steps.transfers import divide_by_unit, measure_transfers

@@ -16,7 +16,7 @@ from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.late.late_members import late_members
 from diagnosis.kinds.flows.slow.late.slow_stages import without_explained
 from diagnosis.kinds.flows.slow.slowness import SlowReport
-from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
+from diagnosis.kinds.flows.steps.stage_times import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import KIND, Transfers, _without_later_rounds
 from diagnosis.kinds.flows.tell import one_job

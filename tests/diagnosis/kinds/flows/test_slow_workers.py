@@ -15,7 +15,7 @@ from diagnosis.kinds.flows.capture.capture import Floats
 from diagnosis.kinds.flows.slow.late.moving import that_stay
 from diagnosis.kinds.flows.slow.late.slow_workers import _median, _median_of_others, shared_share, slow_workers
 from diagnosis.kinds.flows.slow.slowness import SlowReport
-from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
+from diagnosis.kinds.flows.steps.stage_times import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from tests.diagnosis.kinds.flows.helpers import analysed, job_of
 from tests.diagnosis.kinds.flows.simulate import Job, Slow, simulate

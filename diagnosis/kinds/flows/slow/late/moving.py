@@ -17,7 +17,7 @@ from diagnosis.kinds.flows.layout.group_numbers import group_numbers
 from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.late.slow_workers import shared_share
 from diagnosis.kinds.flows.slow.slowness import SlowReport, lateness_by_step
-from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
+from diagnosis.kinds.flows.steps.stage_times import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
 from diagnosis.plain import percent

@@ -16,7 +16,7 @@ from diagnosis.kinds.flows.layout.group_numbers import group_numbers
 from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow import slowness
 from diagnosis.kinds.flows.slow.slowness import SlowReport, group_of, names_of, slow_steps
-from diagnosis.kinds.flows.steps.pipeline_stages import (
+from diagnosis.kinds.flows.steps.stage_times import (
     StageTimes,
     slower_than_before,
     unbalanced_stages,

@@ -30,7 +30,7 @@ from diagnosis.kinds.flows.slow.slowness import (
     running_median,
     scatter_of,
 )
-from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
+from diagnosis.kinds.flows.steps.stage_times import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.plain import duration, times_as_long
 from diagnosis.stats import MAX_WEIGHT, spread

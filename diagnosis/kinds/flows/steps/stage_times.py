@@ -28,7 +28,7 @@ from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.steps.step_work import whole_steps
 from diagnosis.kinds.flows.steps.steps import Steps
 
-THRESHOLDS: Final = thresholds.of("pipeline_stages")
+THRESHOLDS: Final = thresholds.of("stage_times")
 
 
 @packable
