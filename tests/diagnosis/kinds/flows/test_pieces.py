@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from diagnosis.kinds.flows.capture import pieces, records_in_order
+from diagnosis.kinds.flows.capture import packing, pieces, records_in_order
 from diagnosis.kinds.flows.capture.arrays import idle_gaps
 from diagnosis.kinds.flows.capture.capture import Flows, join_group
 from diagnosis.kinds.flows.steps.segment import bursts_of, moved_before
@@ -98,6 +99,23 @@ def test_columns_in_files_are_in_memory_while_a_piece_of_them_is_looked_at(
 
     assert most - before < flows.start.nbytes < sum(column.nbytes for column in columns)
     assert flows.start.min() == 7.0
+
+
+def test_what_was_sent_leaves_memory_once_it_is_done_with(tmp_path: Path) -> None:
+    whole = np.arange(1 << 20)
+    sent = packing.pack([whole], pieces.Disk(tmp_path), is_kept=True)
+    before = memory_of_files()
+    gc.disable()  # nothing waits to be collected
+    try:
+        (found,) = packing.unpack(sent, pieces.Disk(tmp_path))
+        assert (found == whole).all()
+        assert memory_of_files() - before > whole.nbytes / 2
+
+        del found
+
+        assert memory_of_files() - before < whole.nbytes / 2
+    finally:
+        gc.enable()
 
 
 def test_the_report_is_the_same_for_several_files_and_leaves_none_behind(
