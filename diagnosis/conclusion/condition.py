@@ -116,9 +116,10 @@ class Situation:
     @property
     def shows_rank_behind(self) -> bool:
         """What is shown first is a rank that others wait for, and nothing shows that the job went
-        on.
+        on. A run that ended, such as a test of the network, waits no more.
         """
-        is_wait = [result.outcome.adds.startswith("framework.collective.") for result in self.faults_shown]
+        present = [result for result in self.faults_shown if not result.is_of_run]
+        is_wait = [result.outcome.adds.startswith("framework.collective.") for result in present]
         return self.outcome == "unknown" and any(is_wait[:1])
 
     @property

@@ -73,6 +73,8 @@ class StackFinding(msgspec.Struct, frozen=True):
     suspects: tuple[Suspect, ...] = ()
     category: str = ""
     category_p: float = 0.0
+    #: what every process does, if all wait for their peers
+    common_wait: str = ""
 
     @property
     def has_evidence(self) -> bool:
@@ -81,8 +83,10 @@ class StackFinding(msgspec.Struct, frozen=True):
 
     @property
     def shows_course(self) -> bool:
-        """Whether a dump has a rank: one without shows a moment of a job that may be well."""
-        return bool(self.suspects) or self.rule != _NOTHING_COMPARED
+        """Whether a dump has a rank, or waits for its peers: another one shows a moment of a job
+        that may be well.
+        """
+        return bool(self.suspects or self.common_wait) or self.rule != _NOTHING_COMPARED
 
     @property
     def is_stuck(self) -> bool:

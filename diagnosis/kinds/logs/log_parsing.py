@@ -168,6 +168,7 @@ def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str
         "folded_lines": log.folded_lines,
         "has_headers": log.headed_lines > 0,
         "headed_lines": log.headed_lines,
+        "dated_lines": log.dated_lines,
     }
     if not log.headed_lines:
         facts["form"] = form_of(encodings.decode(head[: len(head) - len(head) % 2], encoding))
@@ -260,6 +261,7 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         "folded_lines": sum(_each(parts, "folded_lines", 0)),
         "has_headers": any(_each(parts, "has_headers", True)),
         "headed_lines": sum(part.facts.get("headed_lines", part.lines) for part in parts),
+        "dated_lines": sum(part.facts.get("dated_lines", part.lines) for part in parts),
     }
     facts.pop("ends", None)
     merged = Parsed(

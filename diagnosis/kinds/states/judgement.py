@@ -112,7 +112,8 @@ def _well(facts: Iterable[Fact]) -> set[tuple[str, str, str]]:
 
 def _category(row: FaultRow, ids: _Ids, fact: Fact, peers: Peers) -> str:
     """The category of a bad value; empty for a good one."""
-    if not _is_judged(row, fact, peers):
+    is_such = row.value is None or row.value.match(fact.value) is not None
+    if not (is_such and _is_judged(row, fact, peers)):
         return ""
     if row.reads == "rules":
         return _category_of_text(fact.value)
@@ -121,8 +122,6 @@ def _category(row: FaultRow, ids: _Ids, fact: Fact, peers: Peers) -> str:
         code = numbers.whole(whole_part)
         return _category_of_text(_XID_LINE.format(code=code)) if code else ""
     if row.has_limit and not _is_beyond(row, fact, peers):
-        return ""
-    if row.value is not None and row.value.match(fact.value) is None:
         return ""
     return row.category_for(ids)
 

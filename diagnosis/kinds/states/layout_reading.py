@@ -24,10 +24,10 @@ MAX_SIZE: Final = 1 << 20
 
 
 def read_layouts(quiet: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]:
-    """The quiet texts that have a layout, by path, as reports. What states times, levels or writers
-    is a log. O(bytes read).
+    """The quiet texts that have a layout, by path, as reports. What states times or levels is a log.
+    O(bytes read).
     """
-    return _reports(filterfalse(_is_log, quiet), read)
+    return _reports(filterfalse(_is_dated, quiet), read)
 
 
 def read_decided(parsed: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]:
@@ -40,8 +40,16 @@ def read_decided(parsed: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]
 
 
 def _is_log(parsed: Parsed) -> bool:
-    headed: int = parsed.facts.get("headed_lines", parsed.lines)
-    return bool(headed > THRESHOLDS.headed_share * parsed.lines)
+    return _exceeds(parsed, "headed_lines")
+
+
+def _is_dated(parsed: Parsed) -> bool:
+    return _exceeds(parsed, "dated_lines")
+
+
+def _exceeds(parsed: Parsed, count: str) -> bool:
+    """Whether so many lines are counted that the text is a log."""
+    return bool(parsed.facts.get(count, parsed.lines) > THRESHOLDS.headed_share * parsed.lines)
 
 
 def _any(text: str) -> bool:

@@ -28,6 +28,8 @@ MAX_ENTRIES: Final = 5_000
 #: Characters in which the words of a family are counted.
 _BEGIN_CHARS: Final = 4_096
 _NO_FAMILY: Final = "layout"
+#: The rows for texts of reports of which no format is known.
+TEXT: Final = "layout-text"
 #: How documents begin, with their shape.
 _DOCUMENTS: Final = {"{": "json", "[": "json", "<": "xml"}
 #: Lines of marks: they part a table from its header.
@@ -55,8 +57,10 @@ _MARK: Final = re.compile(
     r"\s{0,80}(?P<key>[^\s|:=](?:[^|:=\n]|:(?=\S)){0,60}?)"
     r"(?P<gap>\s{1,60})[|:=]\s\s{0,40}(?P<value>[^|\n]{0,400})$"
 )
+#: A counter before its number, as the kernel lists them ("oom_kill 3").
+_COUNTER: Final = re.compile(r"(?P<key>[A-Za-z][\w.]{1,60}) (?P<value>\d{1,24})")
 _DIGITS: Final = re.compile(r"\d+")
-_PAIRS: Final = (_PAIR, _DOTTED_PAIR, _MARK, _GAP_PAIR)
+_PAIRS: Final = (_PAIR, _DOTTED_PAIR, _MARK, _GAP_PAIR, _COUNTER)
 _NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,:%]*")
 _DIGIT: Final = re.compile(r"\d")
 #: The name of a column: no number, no mark, and no end of a sentence.
@@ -91,6 +95,11 @@ def family_of(text: str, path: str) -> Format:
     return max(load_layouts(), key=lambda form: len(form.sign.findall(said)))
 
 
+def no_family() -> Format:
+    """The layout of what no family's words are about."""
+    return load_layouts()[0]
+
+
 def family_of_part(entry: Entry, family: Format) -> Format:
     """The layout of a single fact: its part and its property say more than the whole text, whose
     family is given.
@@ -108,7 +117,7 @@ def entries(text: str) -> list[Entry]:
     """What a text states; nothing if it has no layout. O(len(text))."""
     shape = _DOCUMENTS.get(text.lstrip()[:1])
     reader = _Lines()
-    stated = shapes.entries(shape, text, load_layouts()[0]) if shape else reader.read(text)
+    stated = shapes.entries(shape, text, no_family()) if shape else reader.read(text)
     found = list(islice(stated, MAX_ENTRIES))
     is_report = len(found) >= THRESHOLDS.entries and reader.known >= THRESHOLDS.share * reader.lines
     return found if is_report else []
@@ -190,7 +199,9 @@ class _Lines:
         self._before = body
         row = self._row(before, body)
         self._was_pair = _MARK.fullmatch(body) is not None
-        if row or (_CLOCK.match(body) and not self._was_pair):
+        # "Last check: Tue 09:10:11" tells of a part, "09:10:11 checked" is a line of a log
+        is_pair = self._was_pair or _PAIR.fullmatch(body) is not None
+        if row or (_CLOCK.match(body) and not is_pair):
             return row
         indent = len(line) - len(line.lstrip())
         self._levels = [level for level in self._levels if level[0] < indent]

@@ -96,18 +96,18 @@ def sniff(head: bytes, path: str) -> bool:
 def parse(data: bytes, path: str) -> Parsed:
     """The facts of one file, section by section. Never raises on content. O(bytes)."""
     text = _text(data) or ""
-    facts: list[tuple[str, Fact]] = []
+    facts: list[tuple[tuple[str, ...], Fact]] = []
     parts: list[Section] = []
     host = host_of(text, path)
     for section in chain.from_iterable(read_sections(piece, path) for piece in cut(text)):
         before = len(facts)
         place = _only_node(section.entries) or _host_of_prompt(section.piece.text) or host
-        for entry, form in islice(section.of_formats(), MAX_FACTS - before):
-            facts.append((form, fact_of(entry, place, section.piece.first_line)))
+        for entry, ids in islice(section.of_formats(), MAX_FACTS - before):
+            facts.append((ids, fact_of(entry, place, section.piece.first_line)))
         if without_title(section.piece.text).strip():
             parts.append(_section(section.piece, len(facts) - before))
     known = list(dict.fromkeys(part.form.id for part in parts if part.form is not None))
-    stored = [(f.place.name, f.name, f.value, f.line, f.part, form) for form, f in facts]
+    stored = [(f.place.name, f.name, f.value, f.line, f.part, *ids) for ids, f in facts]
     return Parsed(
         path,
         Kind.STATE,
@@ -141,7 +141,7 @@ def facts_of(parsed: Parsed) -> list[Fact]:
 
 
 def facts_of_formats(parsed: Parsed) -> list[tuple[frozenset[str], Fact]]:
-    """Each fact with the id of the format of its section; with those of the file where it was
+    """Each fact with the ids of the formats that judge it; with those of the file where it was
     stored without.
     """
     stored = parsed.facts.get("states") or ()

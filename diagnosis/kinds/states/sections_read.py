@@ -31,15 +31,20 @@ class SectionRead(NamedTuple):
     piece: Piece
     entries: list[Entry]
 
-    def of_formats(self) -> Iterator[tuple[Entry, str]]:
-        """Each entry with the id of the format that judges it."""
+    def of_formats(self) -> Iterator[tuple[Entry, tuple[str, ...]]]:
+        """Each entry with the ids of the formats that judge it: its own, and the family of what it
+        names, for words that mean one thing in any tool.
+        """
         form = self.piece.form
         if form is None:
             return
-        is_layout = form.id.startswith(LAYOUT)
+        if len(self.entries) > layouts.MAX_ENTRIES:
+            yield from ((entry, (form.id,)) for entry in self.entries)
+            return
+        family = form if form.id.startswith(LAYOUT) else layouts.no_family()
         for entry in self.entries:
-            own = layouts.family_of_part(entry, form) if is_layout else form
-            yield entry, own.id
+            own = layouts.family_of_part(entry, family).id
+            yield entry, (own, layouts.TEXT) if family is form else (form.id, own)
 
 
 def read_sections(piece: Piece, path: str) -> list[SectionRead]:
@@ -52,7 +57,10 @@ def read_sections(piece: Piece, path: str) -> list[SectionRead]:
         values = series_of_places.entries(without_title(piece.text), path)
         return [SectionRead(piece, list(islice(values, MAX_FACTS)))]
     found = entries(piece.form.shape, without_title(piece.text), piece.form)
-    others = _others(piece, piece.form, found) if found else ()
+    by_layout = _by_layout(piece, path) if not found else None
+    if by_layout is not None and by_layout.entries:
+        return [by_layout]
+    others = _others(piece, piece.form, found)
     read = (_by_layout(other, path) for other in others)
     return [SectionRead(piece, found), *(one for one in read if one.entries)]
 

@@ -26,7 +26,7 @@ EXAMPLES = {row["id"]: row["example"] for row in ROWS if row["id"].startswith("l
 
 
 def read_texts(texts: dict[str, str]) -> dict[str, Parsed]:
-    facts = {"headed_lines": 0}
+    facts = {"dated_lines": 0}
     quiet = [Parsed(path, Kind.LOG, bytes=len(text), facts=facts) for path, text in texts.items()]
     return read_layouts(quiet, lambda path, offset, length: texts[path].encode()[offset : offset + length])
 
@@ -172,9 +172,9 @@ def test_a_text_without_the_layout_of_a_report_states_nothing(text: str) -> None
 
 def test_a_text_with_many_times_and_levels_stays_a_log_and_one_of_them_makes_none() -> None:
     text = b"Port: 1\nSpeed: 400G\nErrors: 7\n"
-    log = Parsed("a.log", Kind.LOG, bytes=len(text), lines=3, facts={"headed_lines": 2})
+    log = Parsed("a.log", Kind.LOG, bytes=len(text), lines=3, facts={"dated_lines": 2})
     assert read_layouts([log], lambda path, offset, length: text) == {}
-    assert read_layouts([replace(log, facts={"headed_lines": 1})], lambda path, offset, length: text)
+    assert read_layouts([replace(log, facts={"dated_lines": 1})], lambda path, offset, length: text)
 
 
 def test_an_interface_that_receives_many_packets_is_sound() -> None:
@@ -217,3 +217,27 @@ def test_the_machine_of_a_report_is_sought_in_blank_lines_in_little_time(blank: 
     assert host_of(blank * 60_000, "report.txt") == ""
     assert time.process_time() - began < 2.0
     assert host_of(f"{blank * 50}\nhostname: gpu-19\n", "report.txt") == "gpu-19"
+
+
+def test_a_counter_before_its_number_and_a_key_before_a_time_are_pairs() -> None:
+    counters = stated("low 0\nmax 812\noom_kill 2\n")
+    assert sorted(counters.values()) == ["0", "2", "812"]
+    assert stated("Last check: Tue Mar  3 09:10:11\nChecked by: ada\nBox: 7\n")["", "Last check"].startswith("Tue")
+
+
+def test_lines_that_only_look_as_if_they_had_a_writer_may_be_a_report() -> None:
+    text = b"Port: up\nSpeed: 400G\nErrors: 7\n"
+    log = Parsed("a.log", Kind.LOG, bytes=len(text), lines=3, facts={"headed_lines": 3, "dated_lines": 0})
+    assert read_layouts([log], lambda path, offset, length: text)
+
+
+def test_words_that_mean_one_thing_judge_the_reports_of_known_tools_too() -> None:
+    text = '{"@odata.id": "/redfish/v1/Log", "Members": [{"Id": "GPU_SXM_6", "Severity": "Critical"}]}'
+    found = states.KIND.analyse([states.parse(text.encode(), "log.json")])
+    assert [result.outcome.adds for result in found] == ["hardware.gpu.kernel"]
+
+
+def test_what_a_format_cannot_read_is_read_by_its_layout() -> None:
+    text = b'{"header": ["NVLINK Error Counts", "GPU 0"], "Link 0": {"CRC Data Error": 4000, "Replay Error": 0}}'
+    found = states.KIND.analyse([states.parse(text, "links.json")])
+    assert [result.outcome.id for result in found] == ["nvlink-errors"]

@@ -47,7 +47,7 @@ def test_the_table_of_an_unknown_tool_behind_a_known_report_is_a_section_of_its_
 
 
 def test_rules_for_a_tool_judge_its_own_section_only() -> None:
-    card = "=====NVSMI LOG=====\nGPU 00000000:3B:00.0\n    Health : Failed\n"
+    card = "=====NVSMI LOG=====\nGPU 00000000:3B:00.0\n    Reason : Kill task failed\n"
     assert states.KIND.analyse([report_sections.parse(card.encode(), "a.txt")]) == []
     parsed = report_sections.parse(f"{card}$ sinfo\n{SINFO}$ boxhealth\n{TABLE.replace('6', '0')}".encode(), "a.txt")
     assert states.KIND.analyse([parsed]) == []

@@ -25,7 +25,7 @@ class Log:
     stamp with a year; ``since_boot``: lines dated from boot; ``of_day``: lines whose stamp has no date, ``has_dates``:
     others have one; ``is_whole``: all lines of the log are read here; ``folded_lines``: lines whose message is counted
     by its first words only; ``has_long``: a line is longer than what is read of one; ``headed_lines`` state their
-    time, level or writer.
+    time, level or writer, ``dated_lines`` their time or level: a key before a colon looks like a writer.
     """
 
     sources: Sources
@@ -42,6 +42,7 @@ class Log:
     folded_lines: int = 0
     has_long: bool = False
     headed_lines: int = 0
+    dated_lines: int = 0
 
     def __post_init__(self) -> None:
         self.counts += [0] * len(self.sources.all)
@@ -90,7 +91,10 @@ class Described:
         writer in its log's sources, and the writer's number among all logs'. O(lines).
         """
         self._dates(prepared)
-        has_header = (prepared.time != stamps.NO_TIME) | (prepared.facts.level > 0) | (prepared.writer > 0)
+        is_dated = (prepared.time != stamps.NO_TIME) | (prepared.facts.level > 0)
+        for log, dated in enumerate(np.bincount(prepared.log[is_dated]).tolist()):
+            self.logs[log].dated_lines += dated
+        has_header = is_dated | (prepared.writer > 0)
         for log, headed in enumerate(np.bincount(prepared.log[has_header]).tolist()):
             self.logs[log].headed_lines += headed
         for log in np.unique(prepared.log[prepared.rows.length > lines.LINE_BYTES]).tolist():

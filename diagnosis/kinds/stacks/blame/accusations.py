@@ -77,6 +77,8 @@ class Findings:
     collectives: Verdict | None = None
     recorded: list[int] = field(default_factory=list)
     unrecorded: list[int] = field(default_factory=list)
+    #: what every process does, if all wait for their peers
+    common_wait: str = ""
     #: who is ahead of all others by NCCL's own reports, in sentences
     ahead: list[str] = field(default_factory=list)
     accused: dict[tuple[int | None, str | None], Accusation] = field(default_factory=dict)

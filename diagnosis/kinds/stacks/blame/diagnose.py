@@ -24,6 +24,7 @@ from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, with
 from diagnosis.kinds.stacks.ranks.identify import census, host_directories, rank_and_node
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.threads import odd_threads, odd_workers
+from diagnosis.kinds.stacks.ranks.waits import COMM, activity
 from diagnosis.kinds.stacks.read.stack_frames import Dump, unpack
 from diagnosis.kinds.stacks.recorded.flight_recorder import Collective, Recording, expand_span
 from diagnosis.kinds.stacks.recorded.ras_report import RasReport
@@ -110,6 +111,7 @@ def diagnose_stacks(
     _note_unnamed(trainers, found.notes)
     found.notes[:0] = [*plan.problems, *plan.assumptions]
     found.layout = plan
+    found.common_wait = _common_wait(trainers)
     found.processes = _by_rank_and_round(trainers)
     found.node_of |= _nodes_of(trainers, recorders, plan)
     on_stage("stacks: compare", 0, people.rounds)
@@ -147,6 +149,15 @@ def _with_recorded_groups(plan: Layout, states: Sequence[State]) -> Layout:
     return replace(plan, listed=groups, source="process groups of the Flight Recorder dumps")
 
 
+def _common_wait(trainers: Iterable[Process]) -> str:
+    """What the processes do, if all of them wait for their peers: people dump the stacks of a job
+    that hangs.
+    """
+    mains = [p.dump.main() for p in trainers]
+    found = [activity(main.frames) for main in mains if main is not None]
+    return found[0].what if found and all(one.kind == COMM for one in found) else ""
+
+
 def _by_rank_and_round(trainers: Iterable[Process]) -> list[Process]:
     """The trainers with a rank."""
     ordered = sorted(with_ranks(trainers), key=lambda row: (row[0], row[1].round))
@@ -161,6 +172,8 @@ def _accuse_by_ras(found: Findings, artifacts: Iterable[Parsed]) -> None:
     for accused in ras_accusations.judge(snapshots, found.layout.world_size):
         found.accuse(accused.rank, accused.node or None, accused.score, accused.reason, "ras")
     found.ahead = ras_accusations.ranks_ahead(snapshots)
+    if found.ahead and not found.accused:
+        found.common_wait = "behind a few others"
 
 
 def _notes_on_unusable(artifacts: Iterable[Parsed]) -> list[str]:

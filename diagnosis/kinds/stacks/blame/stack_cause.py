@@ -10,6 +10,8 @@ from diagnosis.kinds.stacks.ranks.waits import COMM, COMPUTE, DEVICE, HOST, LOCA
 
 THRESHOLDS: Final = thresholds.of("stack_cause")
 
+#: A wait for peers of which nothing says why.
+_WAIT: Final = "framework.collective.timeout"
 #: Words in the activity of the accused, and the cause that they show.
 CAUSE_OF_WORDS: Final = {
     "waiting for its data loader": "framework.dataloader",
@@ -27,9 +29,9 @@ CAUSE_OF_ACTIVITY: Final = {
 
 
 def cause(stacks: StackFinding) -> tuple[str, float]:
-    """The leaf and its probability; an empty leaf if nobody is accused or all the accused only wait for others."""
-    if not stacks.suspect_ranks:
-        return "", 0.0
+    """The leaf and its probability; an empty leaf if nobody is accused and somebody does not wait for others."""
+    if not (stacks.suspect_ranks or stacks.suspect_nodes):
+        return (_WAIT, THRESHOLDS.stopped * THRESHOLDS.activity) if stacks.common_wait else ("", 0.0)
     score = max((suspect.score for suspect in stacks.suspects), default=THRESHOLDS.unscored)
     leaf, share = _leaf_and_share(stacks)
     return leaf, round(share * score, 4)
@@ -52,6 +54,6 @@ def _leaf_and_share(stacks: StackFinding) -> tuple[str, float]:
     # a rank in the same call as its peers that still blocks them was stopped in it
     if any(group.activity == COMM for group in groups):
         return "hardware.host.stuck", THRESHOLDS.stopped * THRESHOLDS.activity
-    if stacks.collectives.host_stuck:
-        return "framework.collective.timeout", THRESHOLDS.activity  # who it was is known, and not why
+    if stacks.collectives.host_stuck or not stacks.suspect_ranks:
+        return _WAIT, THRESHOLDS.activity  # who it was is known, and not why
     return "", 0.0

@@ -133,6 +133,7 @@ class StackReport(msgspec.Struct, frozen=True):
     rule: str
     rounds: int
     is_moving: bool
+    common_wait: str
     explained_by: CandidateRow | None
     candidates: list[CandidateRow]
     tie: list[CandidateRow]
@@ -178,6 +179,7 @@ def report_of(found: Findings) -> StackReport:
         rule=_rule(found),
         rounds=found.rounds,
         is_moving=found.outcome is not None and found.outcome.is_moving,
+        common_wait=found.common_wait,
         explained_by=candidate_rows[0] if candidate_rows else None,
         candidates=candidate_rows,
         tie=[_candidate_row(tied) for tied in evict.tied_candidates(candidates)[:_MAX_TIED]],

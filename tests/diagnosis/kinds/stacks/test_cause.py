@@ -41,3 +41,10 @@ def test_of_a_rank_that_did_not_come_to_a_collective_only_the_time_out_is_known(
 def test_a_job_that_moves_has_a_straggler_and_nobody_accused_means_nothing() -> None:
     assert cause(stacks("compute", is_moving=True)) == ("performance.straggler", 0.6)
     assert cause(StackFinding()) == ("", 0.0)
+
+
+def test_of_processes_that_all_wait_and_of_a_silent_node_only_the_time_out_is_known() -> None:
+    assert cause(StackFinding(common_wait="in barrier")) == ("framework.collective.timeout", 0.275)
+    assert cause(StackFinding(suspect_nodes=("n3",), suspects=(Suspect("n3", score=0.8),)))[0] == (
+        "framework.collective.timeout"
+    )

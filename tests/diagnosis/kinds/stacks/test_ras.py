@@ -189,6 +189,7 @@ def test_ranks_that_are_ahead_are_told_and_nobody_is_accused() -> None:
     report = stacks_json([parse(text.encode(), "ras.txt")])
     assert report["suspect_ranks"] == []
     assert "ranks 12-13 launched AllReduce up to 978, all others up to 977" in report["reason"]
+    assert report["common_wait"]
 
 
 def test_ranks_of_equal_counts_are_not_ahead() -> None:

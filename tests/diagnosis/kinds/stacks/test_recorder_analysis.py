@@ -43,3 +43,14 @@ def test_an_output_without_missing_ranks_is_left_out_with_a_sentence() -> None:
     one = parse(b"Not all ranks joining collective: sequence number: 41\nmissing ranks: {}\n", "analysis.txt")
     assert one.skipped is not None
     assert "torchfrtrace" in one.skipped
+
+
+def test_the_rank_that_called_another_collective_is_accused() -> None:
+    said = "Expected collective type: 'all_reduce' does not match found collective type: '_all_gather_base'"
+    culprit = f"error msg: Culprit rank 1; Error type: COLLECTIVE_TYPE_MISMATCH; {said}"
+    text = TEXT.replace(
+        "Not all ranks joining collective: sequence number: 41", "Collective sequence number: 41 has errors"
+    )
+    report = stacks_json([parse(text.replace("missing ranks: {2}", culprit).encode(), "analysis.txt")])
+    assert report["suspect_ranks"] == [1]
+    assert "called all_gather_base as #41 of 3:tp_group where its peers called all_reduce" in report["reason"]
