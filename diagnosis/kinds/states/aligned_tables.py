@@ -59,10 +59,25 @@ def read(lines: Sequence[str]) -> Table | None:
     O(lines x width).
     """
     cut = [line[:MAX_WIDTH].expandtabs().rstrip() for line in lines[:MAX_LINES]]
+    title = _title_lines(cut)
+    if title:
+        table = read(lines[title:])
+        return None if table is None else _moved(table, title)
     marks = [at for at, line in enumerate(cut) if _MARKS.fullmatch(line)]
     table = _below_marks(cut, marks[0]) if marks else _between_blanks(cut)
     parted = _with_words_parted(table)
     return parted if _is_table(parted) else None
+
+
+def _title_lines(lines: Sequence[str]) -> int:
+    """How many lines above the table are its title: a line without columns, and lines of marks."""
+    is_title = bool(lines) and not _RULE.fullmatch(lines[0]) and len(lines[0].split("  ")) == 1
+    rules = list(takewhile(_RULE.fullmatch, lines[1:])) if is_title else []
+    return 1 + len(rules) if rules and len(lines) > len(rules) + 1 + _MIN_ROWS else 0
+
+
+def _moved(table: Table, by: int) -> Table:
+    return table._replace(rows=tuple(row._replace(line=row.line + by) for row in table.rows))
 
 
 def _is_table(table: Table) -> bool:

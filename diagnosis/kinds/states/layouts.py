@@ -34,6 +34,8 @@ TEXT: Final = "layout-text"
 _DOCUMENTS: Final = {"{": "json", "[": "json", "<": "xml"}
 #: Lines of marks: they part a table from its header.
 _RULE: Final = re.compile(r"[\s|+\-=_*#~]*")
+#: An item of a list whose key is bold, as chats show it.
+_BOLD: Final = re.compile(r"^(?:[•\-] ?)?\*{1,2}([^*\n]{1,60}:)\*{1,2}")
 _CLOCK: Final = re.compile(r".{0,40}?\b\d\d:\d\d:\d\d\b")
 #: A key of at most seven words before its value. A level of a log is none.
 _PAIR: Final = re.compile(
@@ -65,7 +67,7 @@ _NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,:%]*")
 _DIGIT: Final = re.compile(r"\d")
 #: The name of a column: no number, no mark, and no end of a sentence.
 _COLUMN: Final = re.compile(r"(?![-+]?[0-9][0-9.,:%]*$)(?=.{0,23}\w).{0,23}[^.;:!?]")
-_NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "server"})
+_NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "host_name", "server"})
 #: A first column of times or steps: a history, no state.
 _HISTORY: Final = re.compile(r"(?i)\"?(?:time(?! \(%\))|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
 _MAX_COLUMNS: Final = 64
@@ -176,7 +178,7 @@ class _Lines:
         found: list[Entry] = []
         known = written = 0
         for at, line in enumerate(block):
-            body = line.strip()
+            body = _BOLD.sub(r"\1", line.strip())
             if _RULE.fullmatch(body):
                 self._least = THRESHOLDS.columns if self._was_pair else THRESHOLDS.ruled_columns
                 continue
