@@ -24,8 +24,8 @@ MAX_SIZE: Final = 1 << 20
 
 
 def read_layouts(quiet: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]:
-    """The quiet texts that have a layout, by path, as reports. What states times or levels is a log.
-    O(bytes read).
+    """The quiet texts that have a layout, by path, as reports. What states times or levels is a
+    log. O(bytes read).
     """
     return _reports(filterfalse(_is_dated, quiet), read)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from diagnosis import thresholds
@@ -29,9 +30,12 @@ CAUSE_OF_ACTIVITY: Final = {
 
 
 def cause(stacks: StackFinding) -> tuple[str, float]:
-    """The leaf and its probability; an empty leaf if nobody is accused and somebody does not wait for others."""
+    """The leaf and its probability; an empty leaf if nobody is accused and somebody does not wait
+    for others.
+    """
     if not (stacks.suspect_ranks or stacks.suspect_nodes):
-        return (_WAIT, THRESHOLDS.stopped * THRESHOLDS.activity) if stacks.common_wait else ("", 0.0)
+        waited = THRESHOLDS.stopped * THRESHOLDS.activity
+        return (_WAIT, waited) if stacks.common_wait else ("", 0.0)
     score = max((suspect.score for suspect in stacks.suspects), default=THRESHOLDS.unscored)
     leaf, share = _leaf_and_share(stacks)
     return leaf, round(share * score, 4)
@@ -48,11 +52,15 @@ def _leaf_and_share(stacks: StackFinding) -> tuple[str, float]:
         return "hardware.host.killed", THRESHOLDS.activity
     if stacks.collectives.mismatched or stacks.rule == "mismatch":
         return "framework.collective.mismatch", THRESHOLDS.activity
-    active = [CAUSE_OF_ACTIVITY[group.activity] for group in groups if group.activity in CAUSE_OF_ACTIVITY]
+    return _of_activity(stacks, [group.activity for group in groups])
+
+
+def _of_activity(stacks: StackFinding, activities: Sequence[str]) -> tuple[str, float]:
+    active = [CAUSE_OF_ACTIVITY[kind] for kind in activities if kind in CAUSE_OF_ACTIVITY]
     if active:
         return active[0], THRESHOLDS.activity
     # a rank in the same call as its peers that still blocks them was stopped in it
-    if any(group.activity == COMM for group in groups):
+    if COMM in activities:
         return "hardware.host.stuck", THRESHOLDS.stopped * THRESHOLDS.activity
     if stacks.collectives.host_stuck or not stacks.suspect_ranks:
         return _WAIT, THRESHOLDS.activity  # who it was is known, and not why

@@ -32,10 +32,12 @@ def reason_of(found: Findings) -> str:
     by_ras = [accusation for accusation in found.accused.values() if accusation.scores.get("ras")]
     parts += [f"RAS: {accusation.node or ''} {accusation.reasons[-1]}." for accusation in by_ras[:_MAX_RAS_SENTENCES]]
     parts += [f"RAS: {sentence}." for sentence in found.ahead[:_MAX_RAS_SENTENCES]]
-    if parts:
-        return " ".join(parts)
-    is_waiting = f"The dump is {found.common_wait} and waits for its peers. " if found.common_wait else ""
-    return f"{is_waiting}{_NOT_COMPARED}"
+    return " ".join(parts) or _reason_of_nobody(found.common_wait)
+
+
+def _reason_of_nobody(wait: str) -> str:
+    told = [f"The dump is {wait} and waits for its peers."] if wait else []
+    return " ".join([*told, _NOT_COMPARED])
 
 
 def _collective_sentences(verdict: Verdict, *, is_recorded: bool) -> list[str]:

@@ -42,6 +42,10 @@ class AnalysedCollective(msgspec.Struct):
     expected: list[int] = []
     calls: list[tuple[int, str]] = []
 
+    def is_complete(self) -> bool:
+        """Whether it says who is at fault, and beside whom."""
+        return bool(self.expected and (self.missing or self.calls))
+
 
 class RecorderAnalysis(msgspec.Struct):
     """All findings of one output, in its order."""
@@ -78,9 +82,9 @@ def read_text(text: str) -> RecorderAnalysis:
             found.append(AnalysedCollective(int(begun[1])))
         elif found and (stated := _FIELD.match(line)):
             _take(found[-1], stated[1], stated[2])
-    complete = [one for one in found if one.expected and (one.missing or one.calls)]
+    complete = list(filter(AnalysedCollective.is_complete, found))
     if not complete:
-        raise ValueError("it names no ranks that are missing in a collective, or called another one")
+        raise ValueError("it names no ranks that are missing in a collective, or in another one")
     return RecorderAnalysis(complete)
 
 
