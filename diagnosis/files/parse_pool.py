@@ -186,13 +186,16 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
 
 def _parse(batch: list[Task]) -> list[Parsed | str]:
     """Parses files one after another; several small logs together."""
-    together = read_together(batch, _ordinary[0]) if len(batch) > 1 else {}
+    together = read_together(batch, _ordinary[0], is_brief=True) if len(batch) > 1 else {}
     return [together[number] if number in together else parse_one(task) for number, task in enumerate(batch)]
 
 
-def read_together(batch: Sequence[Task], ordinary: OrdinaryLines | None = None) -> dict[int, Parsed]:
+def read_together(
+    batch: Sequence[Task], ordinary: OrdinaryLines | None = None, *, is_brief: bool = False
+) -> dict[int, Parsed]:
     """The parsed small plain logs of a batch by their place in it, with common tables in the ``work`` of the first.
-    :func:`parse_one` parses other files. ``ordinary``: first lines of earlier logs of the job.
+    :func:`parse_one` parses other files. ``ordinary``: first lines of earlier logs of the job;
+    ``is_brief``: the tables are removed after the diagnosis.
     """
     zone, kinds = batch[0].hints.time_zone, LogKinds(ordinary)
     found = {
@@ -201,7 +204,7 @@ def read_together(batch: Sequence[Task], ordinary: OrdinaryLines | None = None) 
         if not task.hints.offset and task.hints.time_zone == zone and (small := _read_small(task, kinds))
     }
     try:
-        parsed = parse_together(list(found.values()), zone) if found else []
+        parsed = parse_together(list(found.values()), zone, is_brief=is_brief) if found else []
     except BaseException as error:  # parsed one by one, only the faulty file fails
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise

@@ -16,7 +16,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds.evidence_kind import EvidenceFile
-from diagnosis.kinds.logs.columns import joined, physical
+from diagnosis.kinds.logs.columns import joined, physical, unpacked
 from diagnosis.kinds.logs.columns.sources import Sources, settle_labels, unsettle_labels
 from diagnosis.kinds.logs.columns.tables import combine, write_tables
 from diagnosis.kinds.logs.read import lines
@@ -114,9 +114,11 @@ class SmallLog:
     work: Path
 
 
-def parse_together(logs: Sequence[SmallLog], zone: str) -> list[Parsed]:
-    """:func:`parse` of several small logs, whose lines are read as one block and whose tables are written together into
-    the ``work`` of the first. Raises ``ValueError`` if one has too many messages.
+def parse_together(logs: Sequence[SmallLog], zone: str, *, is_brief: bool = False) -> list[Parsed]:
+    """:func:`parse` of several small logs, whose lines are read as one block and whose tables are
+    written together into the ``work`` of the first. Raises ``ValueError`` if one has too many
+    messages. ``is_brief``: the tables are removed after the diagnosis, so that of lines is packed
+    only where it would need more room than the logs.
     """
     notes: list[str] = []
     reader = LogReader([Sources(log.path, log.node) for log in logs], logs[0].work, time_zone=time_zone(zone, notes))
@@ -134,11 +136,14 @@ def parse_together(logs: Sequence[SmallLog], zone: str) -> list[Parsed]:
         raise ValueError("a log with many different messages is read alone")
     reader.work.mkdir(parents=True, exist_ok=True)
     rows, sizes = reader.columns(), [told.lines for told in reader.logs]
-    columns, uniques = write_tables(rows, reader.uniques(), reader.work)
     bases = list(accumulate((len(told.sources.all) for told in reader.logs), initial=0))
     counts, edges = occurrences.of_rows(rows, sizes, bases[:-1])
-    counted = reader.work / "cells.parquet"
-    counts.write_parquet(counted, compression="lz4", statistics=False)
+    tables = {"uniques": reader.uniques(), "cells": counts}
+    if is_brief and rows.height * unpacked.ROW_BYTES <= sum(size for _, size in digests):
+        columns = unpacked.write(rows, reader.work)
+        uniques, counted = write_tables(tables, reader.work)
+    else:
+        columns, uniques, counted = write_tables({"columns": rows, **tables}, reader.work)
     years = occurrences.years(rows, sizes)
     found, line, message = [], 0, 0
     for number, (log, told) in enumerate(zip(logs, reader.logs, strict=True)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -55,20 +55,20 @@ _NEARLY_A_DAY = 23 * 3_600_000_000_000
 NO_YEAR = 1972
 
 
-def write_tables(columns: pl.DataFrame, uniques: pl.DataFrame, folder: Path) -> tuple[Path, Path]:
-    """Writes both tables into ``folder`` and returns their paths. Encoding them together, in memory, costs half of what
-    two files cost.
+def write_tables(tables: Mapping[str, pl.DataFrame], folder: Path) -> list[Path]:
+    """Writes tables by name into ``folder`` and returns their paths. Encoding them together, in
+    memory, costs half of what a file each costs.
     """
-    out = [io.BytesIO(), io.BytesIO()]
+    out = [io.BytesIO() for _ in tables]
     pl.collect_all(
         [
             table.lazy().sink_parquet(
                 buffer, compression="lz4", statistics=False, row_group_size=ROWS_PER_GROUP, lazy=True
             )
-            for table, buffer in zip((columns, uniques), out, strict=True)
+            for table, buffer in zip(tables.values(), out, strict=True)
         ]
     )
-    targets = folder / "columns.parquet", folder / "uniques.parquet"
+    targets = [folder / f"{name}.parquet" for name in tables]
     for buffer, target in zip(out, targets, strict=True):
         target.write_bytes(buffer.getbuffer())
     return targets

@@ -186,7 +186,9 @@ class LogReader:
     def finish(self) -> tuple[Path, Path]:
         """Writes the two tables, with the rows of one log after another; returns their paths."""
         if not self._parts:
-            return write_tables(self.columns(), self.uniques(), self.work)
+            tables = {"columns": self.columns(), "uniques": self.uniques()}
+            columns, uniques = write_tables(tables, self.work)
+            return columns, uniques
         if self._pending:
             self._put_aside()
         columns, uniques = self.work / "columns.parquet", self.work / "uniques.parquet"

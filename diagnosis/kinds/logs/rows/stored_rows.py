@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from diagnosis.kinds.logs.columns import joined
+from diagnosis.kinds.logs.columns import joined, unpacked
 from diagnosis.kinds.logs.columns.tables import COLUMNS, UNIQUES
 from diagnosis.model import Parsed
 
@@ -58,11 +58,25 @@ def read(rows: Sequence[Rows], names: Collection[str]) -> pl.DataFrame:
     if all(one.first is None and one.file.name != joined.NAME for one in rows):
         return pl.read_parquet([one.file for one in rows], columns=list(names))
     runs, places = _runs(rows)
-    tables = pl.collect_all([scan(one).select(list(names)) for one in runs])
+    tables = _read_each(runs, list(names))
     if places == sorted(places):
         return pl.concat(tables)
     sizes = [None if one.first is None else one.size for one in rows]
     return pl.concat([tables[run].slice(begin, size) for (run, begin), size in zip(places, sizes, strict=True)])
+
+
+def _read_each(runs: Sequence[Rows], names: list[str]) -> list[pl.DataFrame]:
+    scans = [scan(one).select(names) for one in runs if not _is_unpacked(one)]
+    packed = iter(pl.collect_all(scans))
+    return [_unpacked(one, names) if _is_unpacked(one) else next(packed) for one in runs]
+
+
+def _is_unpacked(rows: Rows) -> bool:
+    return rows.file.name == unpacked.NAME
+
+
+def _unpacked(rows: Rows, names: Collection[str]) -> pl.DataFrame:
+    return unpacked.read(rows.file, rows.first or 0, rows.size, names)
 
 
 def _runs(rows: Sequence[Rows]) -> tuple[list[Rows], list[tuple[int, int]]]:
@@ -93,5 +107,7 @@ def scan(rows: Rows) -> pl.LazyFrame:
     """A run of rows, to be read."""
     if rows.file.name == joined.NAME:
         return joined.scan(rows.file, rows.first or 0, rows.size)
+    if _is_unpacked(rows):
+        return _unpacked(rows, COLUMNS).lazy()
     table = pl.scan_parquet(rows.file)
     return table if rows.first is None else table.slice(rows.first, rows.size)
