@@ -80,9 +80,10 @@ def habitual_errors(catalogue: Catalogue) -> set[int]:
 
 
 def _of_events(catalogue: Catalogue, which: pl.Expr) -> pl.DataFrame:
-    """The occurrences of the events that an expression selects."""
+    """Writer, lines and number of the occurrences of the events that an expression selects."""
     events = catalogue.events.filter(which)["event"]
-    return catalogue.occurrences.filter(pl.col("event").is_in(events.implode()))
+    places = catalogue.occurrences.select(*_WRITER, "event", "first_line", "last_line", "n")
+    return places.filter(pl.col("event").is_in(events.implode()))
 
 
 def _final_heads(catalogue: Catalogue) -> pl.DataFrame:

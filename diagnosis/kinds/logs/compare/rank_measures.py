@@ -103,17 +103,23 @@ def _measuring_messages(case: Case, who: str, total: int) -> list[list[int]]:
     """The messages with a quantity that most of all nodes or ranks, or one alone, print again and
     again; those that differ by the name of their node alone are one.
     """
-    messages = case.table.messages.filter(pl.col("count") >= THRESHOLDS.lines).select("masked", "text", "example")
+    is_often = pl.col("count") >= THRESHOLDS.lines
+    messages = case.table.messages.filter(is_often).select("masked", "text", "example")
     wording = pl.Series("wording", hosts.hide_hosts(messages["text"], case.catalogue.nodes))
-    occurrences = case.catalogue.occurrences.join(messages.with_columns(wording), on="masked")
+    # a number for each wording: a job of many files has a million occurrences
+    worded = messages.select("masked", "example", wording, number=wording.rank("dense"))
+    places_of = case.catalogue.occurrences.select("masked", who, "n")
+    occurrences = places_of.join(worded.select("masked", "number"), on="masked")
     places = pl.col(who).drop_nulls().n_unique()
+    n = pl.col("n").sum()
     # what one place alone prints shows the course of the job
     is_of_most = (pl.col("places") >= stats.MINORITY_SHARE * 2 * total) | (pl.col("places") == 1)
     is_repeated = pl.col("n") >= THRESHOLDS.lines * pl.col("places")
     many = (
-        occurrences.group_by("wording")
-        .agg(pl.col("masked").unique().sort(), pl.col("example").first(), places=places, n=pl.col("n").sum())
+        occurrences.group_by("number")
+        .agg(pl.col("masked").unique().sort(), pl.col("masked").first().alias("first"), places=places, n=n)
         .filter(is_of_most & is_repeated)
+        .join(worded.select("example", "wording", first="masked"), on="first")
         .sort("n", "wording", descending=[True, False])
         .head(LIMITS.candidates)
     )
