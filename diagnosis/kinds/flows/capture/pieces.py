@@ -215,8 +215,12 @@ def empty(count: int, dtype: npt.DTypeLike, disk: Disk | None) -> npt.NDArray[An
 
 def choose_rows(column: npt.NDArray[Any], rows: npt.NDArray[Any], count: int, disk: Disk | None) -> npt.NDArray[Any]:
     """The ``count`` values of a column that ``rows`` (row numbers, or a mask of few) chooses, in order."""
-    if disk is None or count <= PIECE_ROWS:
+    if disk is None or len(column) <= PIECE_ROWS:
         return np.asarray(column[rows])
+    if count <= PIECE_ROWS:
+        chosen = np.asarray(column[rows])
+        disk.let_go()
+        return chosen
     out = disk.empty(count, column.dtype)
     at = 0
     for piece in pieces_of(len(rows)):
