@@ -84,8 +84,8 @@ class Facts(Given):
     @property
     def last_at(self) -> int | None:
         """The last time of any line (ns, job clock)."""
-        at = self.catalogue.occurrences["last_at"].drop_nulls()
-        return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
+        at: int | None = self.catalogue.occurrences["last_at"].max()  # type: ignore[assignment]
+        return at
 
     def node_of(self, rank: int) -> str | None:
         """The node of a rank, by its name in this attempt."""

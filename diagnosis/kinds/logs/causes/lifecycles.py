@@ -8,7 +8,7 @@ The words are the states of launchers (``knowledge/phrases.toml``) and the rules
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -83,6 +83,9 @@ class Lifecycles:
         return self.failed_at is None or self.failed_at >= self.stopped_at
 
 
+_NOTHING_TOLD: Final = Lifecycles(pl.DataFrame({"end": []}), False, (), None, None)
+
+
 def find_lifecycles(facts: FailureFacts) -> Lifecycles:
     """The ends that the lines of this attempt tell. O(occurrences)."""
     events = facts.events.with_columns(at=event_starts(facts.catalogue))
@@ -93,6 +96,9 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
     is_well = facts.catalogue.says(_ENDED_WELL) & ~is_bad
     end = pl.when(is_order).then(pl.lit(End.STOPPED)).when(is_bad).then(pl.lit(End.BADLY))
     told = events.with_columns(end=end.when(is_well).then(pl.lit(End.WELL))).drop_nulls("end")
+    restarts = _restarts(facts, events.filter(tells_end & (pl.col("jobs_with_it") == 0)))
+    if told.is_empty():
+        return replace(_NOTHING_TOLD, restarts=restarts)
     is_failed = (pl.col("end") == End.BADLY) & facts.catalogue.says(_FAILED_CODE)
     kinds = told.select("event", "end", is_failed=is_failed)
     occurrences = facts.catalogue.occurrences.join(kinds, on="event")
@@ -104,7 +110,7 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
         well=tuple(told.filter(pl.col("end") == End.WELL)["event"]),
         stopped_at=_first_after_progress(facts, told.filter(pl.col("end") == End.STOPPED)),
         failed_at=_first_after_progress(facts, told.filter(pl.col("end") == End.BADLY)),
-        restarts=_restarts(facts, events.filter(tells_end & (pl.col("jobs_with_it") == 0))),
+        restarts=restarts,
     )
 
 
@@ -112,6 +118,8 @@ def _restarts(facts: FailureFacts, bad: pl.DataFrame) -> tuple[Restart, ...]:
     """Where a writer's counter falls back and a bad end is told between the two lines. O(points +
     bad ends).
     """
+    if bad.is_empty():
+        return ()
     written = facts.progress.points.sort("file", "line").with_columns(
         pl.col("n", "line", "at").shift().over("file", "source").name.suffix("_before")
     )

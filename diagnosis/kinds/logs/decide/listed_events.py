@@ -175,9 +175,10 @@ def _root_lines(case: Case, row: EventRow, cause_nodes: Collection[str], own: pl
 def _line_refs(case: Case, rows: pl.DataFrame) -> tuple[LineRef, ...]:
     """The rows as people find them: by file and physical line."""
     refs: list[LineRef] = []
-    for (file,), own in rows.group_by("file", maintain_order=True):
+    for own in rows.partition_by("file", maintain_order=True):
+        file = own["file"][0]
         numbers = physical.numbers(case.table.lines[file].file, own["line"].to_list(), own["offset"].to_list())
-        writers = own.select("offset", "length", "node", "rank", "at").iter_rows()
+        writers = own[["offset", "length", "node", "rank", "at"]].iter_rows()
         for line, (offset, length, node, rank, at) in zip(numbers, writers, strict=True):
             refs.append(LineRef(case.table.files[file], line, offset, length, node, rank, _seconds(at)))
     return tuple(refs)

@@ -75,7 +75,7 @@ _FIELDS: Final = tuple(field.name for field in fields(EventRow))
 def rows_of(events: pl.DataFrame) -> list[EventRow]:
     """Rows of ``events`` as records. O(rows)."""
     names = [name for name in _FIELDS if name in events.columns]
-    return [_event_row(row.items()) for row in events.select(names).iter_rows(named=True)]
+    return [_event_row(row.items()) for row in events[names].iter_rows(named=True)]
 
 
 def _event_row(values: Iterable[tuple[str, Any]]) -> EventRow:
@@ -100,11 +100,21 @@ class Catalogue:
         """The messages of some events."""
         if not events:
             return []
+        if len(events) == 1:
+            return self._masked.get(events[0], [])
         return self.of.filter(pl.col("event").is_in(events))["masked"].to_list()
 
     def event(self, event: int) -> EventRow:
         """The row of one event. A job of many different errors asks for each, so all are read once."""
         return self._rows[event]
+
+    @cached_property
+    def _masked(self) -> dict[int, list[int]]:
+        """The messages of each event."""
+        found: dict[int, list[int]] = {}
+        for masked, event in self.of[["masked", "event"]].iter_rows():
+            found.setdefault(event, []).append(masked)
+        return found
 
     @cached_property
     def _rows(self) -> dict[int, EventRow]:
@@ -258,12 +268,11 @@ def _with_inner_causes(matched: pl.DataFrame, messages: pl.DataFrame, rules: Sig
 def event_starts(catalogue: Catalogue) -> pl.Series:
     """The start of each event: its stamp; its line number if there is one file without times; else null."""
     events = catalogue.events
-    expr: pl.Expr = pl.lit(None, pl.Int64)
     if events["is_stamped"].any():
-        expr = pl.when("is_stamped").then("first_at")
-    elif catalogue.occurrences["file"].n_unique() == 1:
-        expr = pl.col("first_line").cast(pl.Int64)
-    return events.select("event", began=expr)["began"]
+        return events["first_at"].set(~events["is_stamped"], None).alias("began")
+    if catalogue.occurrences["file"].n_unique() == 1:
+        return events["first_line"].cast(pl.Int64).alias("began")
+    return pl.Series("began", [None], pl.Int64).new_from_index(0, events.height)
 
 
 def resolve_roles(

@@ -87,10 +87,14 @@ def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadR
     reached again and again is not the job's. Where none counts the steps, the configuration may
     state it, or the time that is left is shorter than a usual interval.
     """
-    file, line, n = points["file"][-1], points["line"][-1], points["n"][-1]
-    rounds = points.unique("n", keep="first", maintain_order=True)["line"]
+    file, lines, counts = points["file"][-1], points["line"].to_list(), points["n"].to_list()
+    line, n = lines[-1], counts[-1]
+    begun: dict[int, int] = {}  # the first line of each count
+    for count, at in zip(counts, lines, strict=True):
+        begun.setdefault(count, at)
+    rounds = list(begun.values())
     said = table.occurrences.filter(pl.col("file") == file)
-    before = points.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
+    before = [at for at in lines if at < rounds[-1]][-1:]
     texts = _texts(table, file, [line, *before], read)
     totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())
     if not _is_counted(totals, n):
@@ -98,8 +102,8 @@ def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadR
         totals = _planned_totals(texts[0], table.messages.join(earlier, on="masked"))
     if not _is_counted(totals, n):
         return is_followed and _is_nearly_over(texts, points["at"])
-    below = (points["n"] < n).arg_true()
-    is_inner = below.len() > 0 and below[-1] > (points["n"] >= n).arg_true()[0]
+    reached = next(place for place, count in enumerate(counts) if count >= n)
+    is_inner = any(count < n for count in counts[reached:])
     slack = interval if is_followed else 0
     is_reached = all(total - count <= (slack if count == n else 0) for count, total in totals)
     return is_reached and not (is_inner and len(totals) <= 1)
@@ -126,7 +130,7 @@ def _left_s(text: str) -> float:
 
 def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) -> list[str]:
     """Some lines of a file."""
-    rows = [table.around(file, line, line).filter(pl.col("line") == line) for line in lines]
+    rows = [table.around(file, line, line) for line in lines]
     return raw_lines.read_lines(pl.concat(rows), table.files, read) if rows else []
 
 

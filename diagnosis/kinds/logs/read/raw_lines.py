@@ -21,7 +21,7 @@ _BEFORE_LINES: Final = (b"", b"\n", b"\0", b"\xbf", b"\xfe", b"\xff")
 #: What :func:`lines.clean_line` changes in ASCII text, and what shows another encoding.
 _CLEANED: Final = (b"\r", b"\x1b", b"\0")
 _LINE_ENDS: Final = ("", "\n")
-_PLACE: Final = ("file", "offset", "length")
+_PLACE: Final = ["file", "offset", "length"]
 
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: int = 2_000) -> list[str]:
@@ -30,7 +30,7 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
     of a record the line of its text. Lines close to each other are read at once.
     """
     out: list[str] = []
-    places = list(rows.select(_PLACE).iter_rows())
+    places = list(rows[_PLACE].iter_rows())
     spans = [(file, at, at + min(length, limit)) for file, at, length in places]
     ends = [at + length for _, at, length in places]
     documents: dict[tuple[str, int], list[str]] = {}

@@ -200,8 +200,11 @@ class LogTable:
         """The rows of lines ``low`` to ``high`` (both included) of one file; those of the messages ``wanted`` alone."""
         if self._kept is None:
             return pl.concat([_NO_ROWS, *self._slabs(file, low, high, wanted)])
-        is_near = (pl.col("file") == file) & pl.col("line").is_between(low, high)
-        return self._kept.filter(is_near if wanted is None else is_near & pl.col("masked").is_in(wanted.implode()))
+        first, size = sum(rows.size for rows in self.lines[:file]), self.lines[file].size
+        own = self._kept.slice(first, size)
+        begin, end = np.searchsorted(own["line"].to_numpy(), [low, high + 1]).tolist()
+        near = own.slice(begin, end - begin)
+        return near if wanted is None else near.filter(pl.col("masked").is_in(wanted.implode()))
 
     def stamps(self, file: int) -> pl.DataFrame:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""

@@ -1,6 +1,7 @@
 """The prefilter never loses a match."""
 
 import re
+from itertools import chain
 
 import polars as pl
 import pytest
@@ -92,3 +93,13 @@ def test_a_rule_of_two_words_is_not_tried_where_only_one_of_them_stands() -> Non
     """A pattern costs milliseconds to compile, more than a small job's whole reading."""
     line = "rank 3 of the gpu group: loss 2.5, next checkpoint in 17 s"
     assert signatures.load()._candidates(pl.Series([line])) == ([], frozenset())
+
+
+def test_a_few_texts_are_matched_as_many_are() -> None:
+    texts = [text for rule in signatures.load().signatures[::4] for text in rule.examples[:1]]
+    few, many = (signatures.SignatureSet(signatures.load().signatures) for _ in range(2))
+    ones = [text for text in texts if text.isascii()][:300]
+
+    found = [few.match_texts(ones[low : low + 50]) for low in range(0, len(ones), 50)]
+
+    assert list(chain.from_iterable(found)) == many.match_texts(ones)

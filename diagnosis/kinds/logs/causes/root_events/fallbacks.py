@@ -91,6 +91,8 @@ def _explained(facts: FailureFacts) -> frozenset[int]:
     known = facts.events.filter(is_decisive & ~facts.is_survived)["event"]
     is_mere_end = facts.catalogue.has("decision") & bool(known.len())
     rivals = facts.events.filter(is_cause & ~facts.is_survived & ~is_mere_end)["event"]
+    if rivals.is_empty():
+        return frozenset()
     return frozenset(set(rivals) - _just_above(facts.catalogue.occurrences, rivals, known))
 
 

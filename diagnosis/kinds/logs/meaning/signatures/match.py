@@ -8,9 +8,10 @@ hits of lines of small jobs are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -42,6 +43,8 @@ MATCHED_BYTES = 4096
 #: less than this of one: a message that holds the words of all rules is tried with each of them.
 _MATCHED_BYTES_IN_ALL = 2 << 20
 _LEAST_MATCHED_BYTES = 1024
+#: Texts in which literals are looked for one by one.
+_FEW_TEXTS = 64
 #: Messages whose literals are looked for at a time: those of all would take some hundred megabytes.
 _TEXTS_AT_A_TIME = 1 << 13
 
@@ -88,20 +91,35 @@ class SignatureSet:
         return [stored_ways().get(sig.pattern) or ways(sig.pattern) for sig in self.signatures]
 
     @cached_property
-    def _literals(self) -> pl.DataFrame:
-        """Which literal may announce which rule: ``literal``, its set (``part``) of the ``parts`` of a ``way`` of the
-        rule ``order``. Rules without literals are in ``_always``."""
+    def _rows(self) -> list[tuple[str, int, int, int, int]]:
+        """Which literal may announce which rule: the literal, its set of how many sets of which
+        way, and the place of the rule. Rules without literals are in ``_always``.
+        """
         rows: list[tuple[str, int, int, int, int]] = []
         number = count()
         for order, found in enumerate(self._ways):
             for way in found if all(found) else ():
                 rows += _literal_rows(way, next(number), order)
-        names = ("part", "parts", "way", "order")
-        return pl.DataFrame(rows, schema={"literal": pl.String, **dict.fromkeys(names, pl.UInt32)}, orient="row")
+        return rows
 
     @cached_property
-    def _words(self) -> tuple[str, ...]:
-        return tuple(self._literals["literal"].unique(maintain_order=True))
+    def _literals(self) -> pl.DataFrame:
+        """The same as a table: ``literal``, ``part``, ``parts``, ``way``, ``order``."""
+        names = ("part", "parts", "way", "order")
+        schema = {"literal": pl.String, **dict.fromkeys(names, pl.UInt32)}
+        return pl.DataFrame(self._rows, schema=schema, orient="row")
+
+    @cached_property
+    def _sets_of(self) -> dict[str, list[tuple[int, int, int, int]]]:
+        """The same by literal."""
+        found: dict[str, list[tuple[int, int, int, int]]] = {}
+        for literal, part, parts, way, order in self._rows:
+            found.setdefault(literal, []).append((part, parts, way, order))
+        return found
+
+    @property
+    def _words(self) -> Iterable[str]:
+        return self._sets_of.keys()
 
     @cached_property
     def _always(self) -> tuple[int, ...]:
@@ -171,11 +189,12 @@ class SignatureSet:
         tried, in_part = self._candidates(heads)
         for order, rows in tried:
             sig = self.signatures[order]
-            lines = texts_of.by(sig).gather(rows)
+            lines = texts_of.by(sig)[rows]
             hay = ANY if sig.area in USER_AREAS else Haystack.of(lines)
-            is_hit = hay.contains(lines, sig.pattern).fill_null(False)
+            is_hit = hay.contains(lines, sig.pattern)
             if not is_hit.any():  # compiling another pattern takes longer than most matches
                 continue
+            is_hit = is_hit.fill_null(False)
             if sig.unless:
                 is_hit &= ~hay.contains(lines, sig.unless).fill_null(False)
             for row, rule in zip(rows.filter(is_hit), self._rules_of(sig, lines.filter(is_hit)), strict=True):
@@ -195,9 +214,13 @@ class SignatureSet:
     def _announced(self, texts: pl.Series) -> CandidatePairs:
         """The rules (``order``) whose literals are in a text (``row``)."""
         nothing = pl.DataFrame(schema={"order": pl.UInt32, "row": pl.UInt32})
-        words = pl.Series(filter(Haystack.of(texts).holds, self._words), dtype=pl.String)
+        hay = Haystack.of(texts)
+        words = pl.Series(filter(hay.holds, self._words), dtype=pl.String)
         if words.is_empty():
             return CandidatePairs(nothing)
+        if hay.is_ascii and len(texts) <= _FEW_TEXTS:
+            pairs = self._in_few(texts.to_list(), words.to_list())
+            return within_budget(pl.DataFrame(pairs, nothing.schema, orient="row"), texts)
         literals = self._literals.filter(pl.col("literal").is_in(words.implode()))
         frame = pl.DataFrame({"text": texts}).with_row_index("row")
         literal = pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
@@ -206,6 +229,19 @@ class SignatureSet:
             hits = rows.select("row", literal=literal).explode("literal").drop_nulls("literal").unique()
             found.append(_ways_found(hits, literals))
         return within_budget(pl.concat(found).unique(), texts)
+
+    def _in_few(self, texts: Sequence[str | None], words: Sequence[str]) -> list[tuple[int, int]]:
+        """The same without tables, whose operations cost more than the search in a few ASCII
+        texts.
+        """
+        pairs: list[tuple[int, int]] = []
+        for row, text in enumerate(texts):
+            lower = (text or "").lower()
+            sets = chain.from_iterable(self._sets_of[word] for word in words if word in lower)
+            seen = Counter((order, parts, way) for _, parts, way, order in set(sets))
+            whole = {order for (order, parts, _), many in seen.items() if many == parts}
+            pairs += [(order, row) for order in whole]
+        return pairs
 
     def _rules_of(self, sig: Signature, lines: pl.Series) -> list[Signature]:
         """The rule of each line that a signature matches: for a code that it knows, the code's."""
