@@ -178,9 +178,9 @@ def flows_once(ready: Ready, group: Sequence[Switch]) -> Iterator[None]:
     """The flows of a job are analysed once: among the switches, only thresholds may act on them."""
     analyse = pipeline._flows
 
-    def act(*args: Any) -> Any:
+    def act(*args: Any, **options: Any) -> Any:
         if not ready.flows:
-            ready.flows.append(analyse(*args))
+            ready.flows.append(analyse(*args, **options))
         return ready.flows[0]
 
     is_shared = not any(switch.kind == "threshold" for switch in group)
