@@ -34,8 +34,6 @@ def type_as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str
     """The pairs with the types that make the layout which the job states (``tp``, ``pp``, ``dp``, ``cp``, ``ranks``),
     if they form it: of several ways the one that changes the fewest types. Unchanged if they do not, or already do.
     """
-    if stated.get("pp") == stated.get("tp", 1) == 1:
-        return _type_as_replicas(pairs, count, stated)
     if stated.get("pp", 1) > 1:
         kind, ways = PP, _pipelines(traffic, pairs, count)
     elif stated.get("tp", 1) > 1:
@@ -50,20 +48,6 @@ def type_as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str
             found.append(types)
     changes = [sum(map(operator.ne, pairs.type, types)) for types in found]
     return replace(pairs, type=found[changes.index(min(changes))]) if found else pairs
-
-
-def _type_as_replicas(pairs: Pairs, count: int, stated: Mapping[str, int]) -> Pairs:
-    """The pairs of a job that states neither tensor ranks nor stages: what looks like a pipeline is of the gradients,
-    if all together are one group of the stated size.
-    """
-    either = pairs.of(DP, PP)
-    if not pairs.of(PP).any() or max(stated.get("cp", 1), stated.get("ep", 1)) > 1 or "dp" not in stated:
-        return pairs
-    members = np.unique(np.concatenate([pairs.a[either], pairs.b[either]]))
-    label = components(pairs.a[either], pairs.b[either], count)[members]
-    if len(np.unique(label)) > 1 or not may_be_stated(stated, "dp", len(members), len(members)):
-        return pairs
-    return replace(pairs, type=[DP if t == PP else t for t in pairs.type])
 
 
 def _tensor_ranks(traffic: Flows, pairs: Pairs, count: int) -> Iterator[Bools]:

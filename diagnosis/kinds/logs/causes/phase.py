@@ -170,11 +170,10 @@ def _find_end(case: Case) -> _End:
     if point_at is not None:
         dated = dated.filter((pl.col("first_at") >= point_at) | _may_be_as_late_as(point_at))
     first = _first_time(dated)
-    first_events = _events_of_end(dated, first)
     if point_at is None:
         # workers without any times: their lines may be as old as those of a launcher with times
-        first_events = pl.concat([first_events, every.filter(pl.col("first_at").is_null())])
-    if first_events.filter(case.catalogue.says(_WAIT_ENDS)).is_empty():
+        dated = pl.concat([dated, every.filter(pl.col("first_at").is_null())])
+    if dated.filter(case.catalogue.says(_WAIT_ENDS)).is_empty():
         return _End(first)
     return _End(None if first is None else max(first, point_at or 0), is_wait=True)
 
@@ -184,14 +183,6 @@ def _first_time(dated: pl.DataFrame) -> int | None:
     stamped = dated.filter("is_stamped")
     at: int | None = (dated if stamped.is_empty() else stamped)["first_at"].min()  # type: ignore[assignment]
     return at
-
-
-def _events_of_end(dated: pl.DataFrame, first: int | None) -> pl.DataFrame:
-    """The events of the end that begins at this time."""
-    if first is None:
-        return dated.clear()
-    is_same_end = pl.col("first_at") <= first + THRESHOLDS.same_end_s * SECOND
-    return dated.filter(is_same_end | _may_be_as_late_as(first))
 
 
 def _may_be_as_late_as(at: int) -> pl.Expr:

@@ -72,13 +72,6 @@ def test_tensor_ranks_are_the_pairs_that_exchange_often() -> None:
     assert told(pairs, flows, pp=1, tp=2) == WANTED | dict.fromkeys(PIPES, OTHER)
 
 
-def test_a_job_that_states_replicas_alone_has_no_pipelines() -> None:
-    pairs, flows = job({})
-    assert set(told(pairs, flows, pp=1, dp=8).values()) == {DP}
-    assert told(pairs, flows, pp=1, dp=4) == WANTED  # the flows show eight in one group: a contradiction, not a choice
-    assert told(pairs, flows, pp=1, dp=8, ep=2) == WANTED
-
-
 def test_experts_and_other_traffic_keep_their_types() -> None:
     pairs, flows = job({(0, 4): DP})
     types = ["EP" if (a, b) == (3, 7) else t for a, b, t in zip(pairs.a, pairs.b, pairs.type, strict=True)]
