@@ -55,10 +55,12 @@ def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[
     """
     if edges.is_empty():
         return pl.repeat(False, catalogue.events.height, dtype=pl.Boolean, eager=True)
-    places = catalogue.occurrences.select("event", "last_line", *writer)
-    writer_occurrences = places.join(edges.select("edge", *writer), on=list(writer), how="left")
-    is_over = (pl.col("last_line") < pl.col("edge")).fill_null(False).all()
-    done = writer_occurrences.group_by("event").agg(is_over=is_over)
+    occurrences, ends = catalogue.occurrences, edges.select("edge", *writer)
+    writers = pl.DataFrame([occurrences[name] for name in writer])
+    written = writers.join(ends, on=list(writer), how="left", maintain_order="left")
+    is_over = (occurrences["last_line"] < written["edge"]).fill_null(False).alias("is_over")
+    by_event = pl.DataFrame([occurrences["event"], is_over])
+    done = by_event.group_by("event").agg(pl.col("is_over").all())
     return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
 
 

@@ -154,6 +154,17 @@ def nameless(table: LogTable) -> pl.DataFrame:
     return told.select("masked", text=hidden, example=anonymous)
 
 
+def _placed(occurrences: pl.DataFrame, of: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+    """The occurrences of events with event and writer. A large job has millions: their own columns
+    are shared, not copied.
+    """
+    said, by = occurrences["masked"].to_frame(), occurrences["source"].to_frame()
+    of_message = said.join(of, on="masked", how="left", maintain_order="left")
+    of_source = by.join(sources, on="source", how="left", maintain_order="left")
+    placed = occurrences.hstack([of_message["event"], of_source["node"], of_source["rank"]])
+    return placed.drop_nulls("event") if placed["event"].null_count() else placed
+
+
 def build(
     table: LogTable,
     occurrences: pl.DataFrame,
@@ -197,9 +208,7 @@ def build(
     )
     joined = joined.join(keys, on=["template", "signature"], how="left", nulls_equal=True, maintain_order="left")
     of = joined.select("masked", "event")
-    placed = occurrences.join(of, on="masked", maintain_order="left").join(
-        table.sources.select("source", "node", "rank"), on="source", how="left", maintain_order="left"
-    )
+    placed = _placed(occurrences, of, table.sources.select("source", "node", "rank"))
     described = (
         joined.sort("count", "masked", descending=[True, False])
         .group_by("event", maintain_order=True)

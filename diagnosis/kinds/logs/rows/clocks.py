@@ -24,6 +24,8 @@ SECOND: Final = 1_000_000_000
 HOUR: Final = 3600 * SECOND
 DAY: Final = 24 * HOUR
 THRESHOLDS: Final = thresholds.of("clocks")
+#: What the shift of a row depends on.
+_KEYS: Final = ("file", "masked", "source", "is_stamped")
 QUARTER: Final = THRESHOLDS.quarter_s * SECOND
 ZONE_SHIFT: Final = THRESHOLDS.zone_shift_s * SECOND
 
@@ -56,7 +58,9 @@ class Clocks:
         """
         if not self._moves_any:
             return rows
-        joined = rows.join(self.by_file, on="file", how="left", maintain_order="left").join(
+        # what is not moved is shared with ``rows``, not copied: a large job has millions
+        keys = rows.select(name for name in _KEYS if name in rows.columns)
+        joined = keys.join(self.by_file, on="file", how="left", maintain_order="left").join(
             self.by_message, on=["file", "masked"], how="left", maintain_order="left"
         )
         shift = pl.col("shift").fill_null(0) + pl.col("local").fill_null(0)
@@ -67,8 +71,8 @@ class Clocks:
             shift += (
                 pl.when(is_alone | pl.col("is_stamped")).then(own).otherwise(0) if "is_stamped" in rows.columns else own
             )
-        moved = joined.with_columns([(pl.col(name) - shift).alias(name) for name in names])
-        return moved.drop("shift", "local", "skew", "is_alone", strict=False)
+        by = joined.select(by=shift)["by"]
+        return rows.with_columns([rows[name] - by for name in names])
 
 
 def estimate(table: LogTable) -> Clocks:
