@@ -221,8 +221,10 @@ def _differences(
         found += setups.compare_files(kind_table.facts(parsed))
     if healthy is not None:
         found += setups.compare_with_healthy(stated, healthy.setup, healthy.job_id)
-    measures = [*kind_table.measures(parsed), *(logs.measures if logs else ())]
+    shown = kind_table.measures(parsed)
+    measures = [*shown, *(logs.measures if logs else ())]
     found += unevenness.compare_places(measures)
+    found += trends.find_drops(shown)
     found += trends.find_trends(measures)
     return [result.as_remark() for result in found] if logs_or_stacks.has_cause(logs) else found
 

@@ -1,7 +1,7 @@
 """Quantities over time: a warm-up at the start, steps that are long in turn, and levels that grow.
 
 They are remarks. A job that warms up, saves every hundred steps or fills a cache is sound; a person
-who looks for a cause wants to know.
+who looks for a cause wants to know. Only work that falls and stays low shows that a job is slow.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from diagnosis import thresholds
 from diagnosis.evidence import Check, Measure, Outcome, Result
 from diagnosis.facts.measure_tables import Table, table_of
+from diagnosis.knowledge_files import table
 from diagnosis.plain import amount
 
 THRESHOLDS: Final = thresholds.of("trends")
@@ -23,6 +24,7 @@ THRESHOLDS: Final = thresholds.of("trends")
 LIMITS: Final = thresholds.limits("trends")
 
 _CHECK: Final = Check("trends", "The job over time", "", "", 0.0, "node", (), (), ())
+_SLOW: Final = "performance.step"
 
 type _Floats = npt.NDArray[np.float64]
 
@@ -45,6 +47,50 @@ def find_trends(measures: Iterable[Measure]) -> list[Result]:
         for result in _growing(name, rows) if sense == "level" else _of_times(name, sense, rows):
             found.setdefault(result.outcome.id, result)
     return list(found.values())[: LIMITS.results]
+
+
+def find_drops(measures: Iterable[Measure]) -> list[Result]:
+    """What a dashboard shows of work that falls and stays low, each quantity once. O(values)."""
+    found: dict[str, Result] = {}
+    for measure in measures:
+        drop = drop_of(np.array(measure.values)) if _counts_work(measure) else None
+        if drop is not None:
+            before, after = map(amount, drop)
+            says = f"{measure.name} falls from {before} to {after} and stays there"
+            outcome = Outcome("drop", says, 1.0, categories={_SLOW: THRESHOLDS.odds}, adds=_SLOW)
+            found.setdefault(says, Result(_CHECK, outcome, measure.path, 1, "", measure.place.name))
+    return list(found.values())[: LIMITS.results]
+
+
+def _counts_work(measure: Measure) -> bool:
+    """Whether a rate is that of the job's work, and not of a device, which rests when a job ends."""
+    words = set(measure.name.lower().replace("_", " ").split())
+    work = table("quantities")["work_rate_name"]
+    return measure.sense == "rate" and not words.isdisjoint(work)
+
+
+def drop_of(values: _Floats) -> tuple[float, float] | None:
+    """The usual value before and after a fall that lasts to the end; None without one. A job that
+    stops does no work at all. O(values).
+    """
+    count = len(values)
+    if count < THRESHOLDS.steps:
+        return None
+    sums = np.cumsum(values)
+    sizes = np.arange(1, count)
+    gaps = sums[:-1] / sizes - (sums[-1] - sums[:-1]) / (count - sizes)
+    at = 1 + int(np.argmax(gaps * np.sqrt(sizes * (count - sizes))))
+    before, after = values[:at], values[at:]
+    usual, low = float(np.median(before)), float(np.median(after))
+    noise = max(_spread(before), _spread(after))
+    is_long = min(len(before), len(after)) >= THRESHOLDS.lasting
+    is_far = THRESHOLDS.stopped * usual < low * THRESHOLDS.drop < usual
+    return (usual, low) if is_long and is_far and usual - low > THRESHOLDS.noise * noise else None
+
+
+def _spread(values: _Floats) -> float:
+    low, high = np.quantile(values, THRESHOLDS.usual)
+    return float(high - low)
 
 
 def _of_times(name: str, sense: str, rows: Sequence[Measure]) -> Iterator[Result]:

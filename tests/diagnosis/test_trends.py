@@ -49,3 +49,36 @@ def test_a_level_that_grows_is_told_with_its_places() -> None:
 def test_a_short_run_shows_no_trend() -> None:
     assert told("work", [9.0, 6.0, 4.0, 1.0, 1.0, 1.0]) == []
     assert told("level", [1.0, 50.0]) == []
+
+
+def dropped(values: list[float], name: str = "rate of tokens_per_second", sense: str = "rate") -> list[str]:
+    measure = Measure(Place("node", ""), name, sense, "", tuple(values))
+    found = trends.find_drops([measure])
+    assert all(result.is_fault for result in found)
+    return [result.outcome.says for result in found]
+
+
+def test_work_that_falls_and_stays_low_is_slow() -> None:
+    assert dropped([90.0, 91.0] * 10 + [40.0, 41.0] * 10) == [
+        "rate of tokens_per_second falls from 90 to 40 and stays there"
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [40.0, 41.0] * 10 + [90.0, 91.0] * 10,
+        [90.0, 91.0] * 10 + [0.0] * 20,
+        [90.0, 91.0] * 20 + [40.0] * 3,
+        [90.0, 91.0] * 10 + [80.0, 81.0] * 10,
+        [90.0, 40.0] * 10 + [80.0, 30.0] * 10,
+    ],
+    ids=["rises", "stops", "pauses", "hardly falls", "scatters"],
+)
+def test_work_that_rises_stops_pauses_or_scatters_is_not(values: list[float]) -> None:
+    assert dropped(values) == []
+
+
+def test_a_device_that_rests_says_nothing_of_the_work() -> None:
+    assert dropped([90.0, 91.0] * 10 + [40.0, 41.0] * 10, "rate of gpu utilization") == []
+    assert dropped([90.0, 91.0] * 10 + [40.0, 41.0] * 10, "level of tokens", "level") == []

@@ -119,8 +119,9 @@ def entries(text: str) -> list[Entry]:
     """What a text states; nothing if it has no layout. O(len(text))."""
     shape = _DOCUMENTS.get(text.lstrip()[:1])
     reader = _Lines()
-    stated = shapes.entries(shape, text, no_family()) if shape else reader.read(text)
-    found = list(islice(stated, MAX_ENTRIES))
+    of_document = shapes.entries(shape, text, no_family()) if shape else []
+    # a line of a text may begin with a bracket, too
+    found = list(islice(of_document or reader.read(text), MAX_ENTRIES))
     is_report = len(found) >= THRESHOLDS.entries and reader.known >= THRESHOLDS.share * reader.lines
     return found if is_report else []
 

@@ -54,6 +54,8 @@ _SHORT_NAME: Final = re.compile(
 _ADDRESS: Final = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)")
 #: How PyTorch's profiler names its files: the machine, the process, the time.
 _PROFILE_NAME: Final = re.compile(r"([\w.\-]{1,80})_\d{1,10}\.\d{10,20}\.pt\.trace\.json")
+#: A day in a name, and what follows it.
+_DAY: Final = re.compile(r"[-_ ]?(?:19|20)\d\d-\d\d-\d\d.*")
 #: Words without a digit at the end of a name.
 _BEHIND_NUMBER: Final = re.compile(r"(?:[-_][A-Za-z]{1,40}){1,8}$")
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -283,7 +285,7 @@ def machine_of_path(path: str) -> str:
     if address := _ADDRESS.search(path):
         return address[0]
     for part in reversed(PurePosixPath(path).parts):
-        for stem in part.split("."):
+        for stem in _DAY.sub("", part).split("."):
             if name := _machine_in(stem):
                 return name
     return ""

@@ -241,3 +241,13 @@ def test_what_a_format_cannot_read_is_read_by_its_layout() -> None:
     text = b'{"header": ["NVLINK Error Counts", "GPU 0"], "Link 0": {"CRC Data Error": 4000, "Replay Error": 0}}'
     found = states.KIND.analyse([states.parse(text, "links.json")])
     assert [result.outcome.id for result in found] == ["nvlink-errors"]
+
+
+def test_a_text_that_begins_with_a_bracket_may_have_lines() -> None:
+    assert stated("[FIRING] box-7\n*Alert:* a box is lost\n*Team:* red\n• *Owner:* ada\n")["", "Alert"] == "a box is lost"
+
+
+def test_a_table_below_a_title_and_marks_is_read() -> None:
+    rows = ["Slot State    Size Kind", "-------", "3    Failed 1.7 TB SSD", "4    Onln   1.7 TB SSD", "-------", ""]
+    text = "\n".join(["Drives of the box :", "====", "-------", *rows])
+    assert stated(text)["3", "State"] == "Failed"
