@@ -244,7 +244,9 @@ def test_what_a_format_cannot_read_is_read_by_its_layout() -> None:
 
 
 def test_a_text_that_begins_with_a_bracket_may_have_lines() -> None:
-    assert stated("[FIRING] box-7\n*Alert:* a box is lost\n*Team:* red\n• *Owner:* ada\n")["", "Alert"] == "a box is lost"
+    assert (
+        stated("[FIRING] box-7\n*Alert:* a box is lost\n*Team:* red\n• *Owner:* ada\n")["", "Alert"] == "a box is lost"
+    )
 
 
 def test_a_table_below_a_title_and_marks_is_read() -> None:
