@@ -60,12 +60,10 @@ def read(lines: Sequence[str]) -> Table | None:
     """
     cut = [line[:MAX_WIDTH].expandtabs().rstrip() for line in lines[:MAX_LINES]]
     title = _title_lines(cut)
-    if title:
-        table = read(lines[title:])
-        return None if table is None else _moved(table, title)
-    marks = [at for at, line in enumerate(cut) if _MARKS.fullmatch(line)]
-    table = _below_marks(cut, marks[0]) if marks else _between_blanks(cut)
-    parted = _with_words_parted(table)
+    body = cut[title:]
+    marks = [at for at, line in enumerate(body) if _MARKS.fullmatch(line)]
+    table = _below_marks(body, marks[0]) if marks else _between_blanks(body)
+    parted = _with_words_parted(_moved(table, title))
     return parted if _is_table(parted) else None
 
 

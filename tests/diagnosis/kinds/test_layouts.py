@@ -253,3 +253,7 @@ def test_a_table_below_a_title_and_marks_is_read() -> None:
     rows = ["Slot State    Size Kind", "-------", "3    Failed 1.7 TB SSD", "4    Onln   1.7 TB SSD", "-------", ""]
     text = "\n".join(["Drives of the box :", "====", "-------", *rows])
     assert stated(text)["3", "State"] == "Failed"
+
+
+def test_thousands_of_titles_are_read_once() -> None:
+    assert read_texts({"a.txt": "a box\n---\n" * 2_000}) == {}
