@@ -84,7 +84,7 @@ def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: An
 def pace(last: float, usual_s: float = 2.0, **more: Any) -> Pace:
     """The pace of a job whose last progress was printed at this second."""
     points = pl.DataFrame({"n": [1], "at": [int(last * SECOND)], "seconds": [usual_s]})
-    return Pace(points, usual_s, **more)
+    return Pace(points, usual_s, last_at=int(last * SECOND), **more)
 
 
 def _row(number: int, event: dict[str, Any]) -> dict[str, Any]:

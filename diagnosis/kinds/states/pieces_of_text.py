@@ -23,6 +23,8 @@ _HEADING: Final = re.compile(
     r"(?m)^(?:(?:={3,40}|-{3,40}|\*{3,40}|#{2,40}|# -{3,40}) ?[\w/][^\n]{0,100}|==> [^\n]{1,200} <==|```[a-z]{0,12})$"
 )
 _TITLE: Final = re.compile(f"{_PROMPT.pattern}|{_HEADING.pattern.removeprefix('(?m)')}")
+#: A program that failed behind a report whose own lines have times.
+_PROGRAM: Final = re.compile(f"(?m)^{log_lines.TRACEBACK}")
 #: Sections of one text; the rest belongs to the last one.
 MAX_PIECES: Final = 6_000
 #: Shapes of tables.
@@ -85,7 +87,7 @@ def _report_and_log(text: str, line: int) -> Iterator[Piece]:
     """A section, or its report and the log behind it."""
     form = _format_of(text)
     has_times = form is not None and form.has_times
-    event = None if has_times else log_lines.EVENT.search(text)
+    event = (_PROGRAM if has_times else log_lines.EVENT).search(text)
     if event is None:
         yield Piece(line, text, form, is_log=False)
         return

@@ -14,6 +14,13 @@ def test_a_log_that_begins_with_the_table_of_gpus_is_a_log() -> None:
     assert kind_of(log.encode(), "train.log") is Kind.LOG
 
 
+def test_a_program_that_failed_behind_a_table_of_gpus_is_a_log() -> None:
+    table = "name, memory.total [MiB], memory.free [MiB]\nTesla P100-PCIE-12GB, 12198 MiB, 12198 MiB\n"
+    log = f"{table}env started\nTraceback (most recent call last):\nRuntimeError: CUDA out of memory.\n"
+    assert b"CUDA out of memory" in report_sections.log_of(log.encode())
+    assert not report_sections.log_of(table.encode())
+
+
 def test_a_pasted_command_is_a_report_although_lines_of_a_library_follow_it() -> None:
     paste = (
         "$ ibstat\nCA 'mlx5_3'\n\tPort 1:\n\t\tState: Down\n$ tail train.err\n"

@@ -190,7 +190,8 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     over = launches.errors_of_other_programs(catalogue) | launches.errors_before_ranks(catalogue)
     over |= temporal.withdrawn_complaints(facts)
     over |= temporal.lines_of_progress(facts)
-    over |= temporal.exceptions_below(catalogue, temporal.IGNORED)
+    for head in temporal.IGNORED:
+        over |= temporal.exceptions_below(catalogue, head)
     survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
     survived |= over
     caught = temporal.caught_errors(catalogue) | tracebacks.habitual_errors(catalogue)

@@ -9,6 +9,7 @@ is a loop. A file's lines before its last launch are left out of everything
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -33,7 +34,9 @@ def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
     """
     told = catalogue.of.filter(pl.col("masked").is_in(progress.points["masked"].unique().implode()))["event"]
     is_point = pl.col("event").is_in(told.implode())
-    until = pl.col("first_line").filter(is_point).min().over("file").fill_null(2**32 - 1)
+    # a beginning comes before the first step and the first end: summaries of ends repeat lines too
+    is_over = is_point | pl.col("is_end") | pl.col("is_bad_end")
+    until = pl.col("first_line").filter(is_over).min().over("file").fill_null(2**32 - 1)
     rows = _file_events(catalogue).with_columns(
         is_early=pl.col("is_plain") & ~is_point & (pl.col("first_line") < until)
     )
@@ -44,37 +47,41 @@ def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
         file = int(mine["file"][0])
         early = mine.filter("is_early").head(THRESHOLDS.lines).select("first_line", "last_line", "n").to_numpy()
         points = progress.points.filter(pl.col("file") == file).sort("line")
-        line = _last_repetition(early)
-        if line is None or _is_epilogue(line, mine, points):
-            continue
         ends = mine.filter(pl.col("is_end") | pl.col("is_stopped"))
-        if _is_launch(line, ends, points, len(catalogue.nodes) > 1):
-            found[file] = line
+        has_peers = len(catalogue.nodes) > 1
+        for line in _repetitions(early):
+            begins = _is_launch(line, ends, points, has_peers)
+            if begins and not _is_epilogue(line, mine, points):
+                found[file] = line
+                break
     # machines that begin alike begin again together
     theirs = rows.filter("is_early", pl.col("file").is_in(list(found)))["event"].unique()
     begun = rows.filter("is_early", pl.col("event").is_in(theirs.implode()))["file"].n_unique()
     return {} if len(catalogue.nodes) > 1 and stats.is_minority(len(found), begun) else found
 
 
-def _last_repetition(early: npt.NDArray[Any]) -> int | None:
-    """Where the beginning of a file is printed for the last time. A line of it is printed a few
-    times by a launch, once by each of its programs; what is printed more often is a loop's.
+def _repetitions(early: npt.NDArray[Any]) -> Iterator[int]:
+    """Where the beginning of a file may be printed for the last time. A line of it is printed a few
+    times by a launch, once by each of its programs; what is printed more often is a loop's, and
+    what most launches do not print is no part of their beginning.
     """
     for place, (first, last, count) in enumerate(early):
         is_rare = early[:, 2] <= THRESHOLDS.beginning * count
-        shown = int((is_rare & (early[:, 1] >= last))[place:].sum())
-        if last > first and shown >= max(THRESHOLDS.again, THRESHOLDS.most * is_rare.sum()):
-            return int(last)
-    return None
+        is_of_most = is_rare & (THRESHOLDS.beginning * early[:, 2] >= count)
+        is_again = is_rare & (early[:, 0] < last) & (early[:, 1] >= last)
+        shown = int(is_again[place:].sum())
+        if last > first and shown >= max(THRESHOLDS.again, THRESHOLDS.most * is_of_most.sum()):
+            yield int(last)
 
 
 def _is_epilogue(line: int, events: pl.DataFrame, points: pl.DataFrame) -> bool:
     """Whether what is printed again belongs to the end of the same launch: a bad end is told after
-    it, and neither a step nor an error that would explain that end.
+    it for the first time, and neither a step nor an error that would explain that end.
     """
     later = events.filter(pl.col("last_line") > line)
     has_own = bool(later["is_end"].any()) or bool((points["line"] > line).any())
-    return bool(later["is_bad_end"].any()) and not has_own
+    ends = later.filter("is_bad_end")["first_line"]
+    return bool((ends > line).any()) and not has_own
 
 
 def _is_launch(line: int, ends: pl.DataFrame, points: pl.DataFrame, has_peers: bool) -> bool:
@@ -157,7 +164,7 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
         is_end=UNKNOWN_EXCEPTION | is_root,
         is_plain=is_plain & ~(pl.col("is_structure") | pl.col("is_quoted_code") | catalogue.says(BAR)),
         is_bad_end=is_teardown,
-        is_stopped=is_teardown & pl.col("is_told_to_stop"),
+        is_stopped=is_teardown & (pl.col("is_told_to_stop") | catalogue.has("decision")),
         is_command=(pl.col("signature") == _COMMAND).fill_null(False),
     )
     return (

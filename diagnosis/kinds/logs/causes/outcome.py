@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.logs.causes import temporal
+from diagnosis.kinds.logs.causes import temporal, tracebacks
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED, Lifecycles
 from diagnosis.kinds.logs.causes.root_events import roots
@@ -94,7 +94,8 @@ def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending
     ending_roles = [Role.TEARDOWN, Role.ROOT, *([] if facts.is_complete else [Role.CASCADE])]
     is_end = pl.col("role").is_in(ending_roles)
     success = [*ends["success"], *(catalogue.masked(*lives.well) if lives.has_ended_well else ())]
-    is_shut_down = _is_torn_down(bad) and _outweighs_success(catalogue, lead, success)
+    is_over = _is_torn_down(bad) or lead.event in tracebacks.last_exceptions(catalogue)
+    is_shut_down = is_over and _outweighs_success(catalogue, lead, success)
     is_outweighed = is_shut_down or lives.has_failed_code
     is_aside = _is_beside_the_program(lead) and not _is_torn_down(bad)
     has_ended_calmly = facts.is_complete and is_aside

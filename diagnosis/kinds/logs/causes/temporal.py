@@ -15,9 +15,9 @@ from diagnosis.kinds.logs.meaning.catalogue import Catalogue
 from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("temporal")
-#: The line above a traceback that the interpreter itself caught, and above one that ended a thread
-#: only.
-IGNORED: Final = "Exception ignored in"
+#: The lines above a traceback that the interpreter itself or its logging caught, and above one that
+#: ended a thread only.
+IGNORED: Final = ("Exception ignored in", "--- Logging error ---")
 IN_THREAD: Final = "Exception in thread "
 #: Categories of what a program does wrong, not what it computes.
 _OF_THE_PROGRAM: Final = r"^(?:framework|user\.(?:code|config|data|environment))"
@@ -113,18 +113,20 @@ def _has_fresh_lines(catalogue: Catalogue, fresh: pl.DataFrame, writer: Sequence
 
 def caught_errors(catalogue: Catalogue) -> set[int]:
     """Errors that their program says it handled. It printed an exception as a warning, with the
-    level on the line itself; or its file goes on with several new ordinary lines after a warning,
-    after a message of what it does instead, or after an exception that it logged as a record.
+    level on the line itself; Python showed a warning, which ends nothing; or its file goes on with
+    several new ordinary lines after a warning, after a message of what it does instead, or after an
+    exception that it logged as a record.
     O(occurrences).
     """
     is_warning = pl.col("level").is_between(Level.DEBUG, Level.WARNING) & ~pl.col("is_system")
-    is_warned_exception = is_warning & pl.col("is_exception") & pl.col("is_stamped")
+    is_warned = is_warning & pl.col("is_exception") & pl.col("is_stamped")
+    is_warned |= pl.col("is_tolerated") & pl.col("example").str.contains("Warning: ", literal=True)
     is_notice = (is_warning | pl.col("is_tolerated")) & ~pl.col("is_exception")
     is_logged = pl.col("event").is_in(_logged_exceptions(catalogue))
     says_why = pl.col("role").is_null() & pl.col("is_stamped") & is_logged.any()
     events = catalogue.events
     went_on = events.filter(is_notice | is_logged | says_why, _goes_on(catalogue, events))["event"]
-    return {*events.filter(is_warned_exception)["event"], *went_on}
+    return {*events.filter(is_warned)["event"], *went_on}
 
 
 def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:

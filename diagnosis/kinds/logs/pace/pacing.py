@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -23,7 +22,8 @@ class Pace:
     """Progress in time. ``points``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration;
     ``usual_s`` between printed lines; ``slow_from``: the first iteration of a slowdown that lasts
     to the end, ``ratio`` its factor; ``phase``: first and last iteration of a passing slowdown, and
-    its factor."""
+    its factor; ``last_at``: when the last progress was printed (ns), also of a counter that began
+    again."""
 
     points: pl.DataFrame
     usual_s: float | None = None
@@ -31,12 +31,7 @@ class Pace:
     slow_at: int | None = None
     ratio: float = 1.0
     phase: tuple[int, int, float] | None = None
-
-    @cached_property
-    def last_at(self) -> int | None:
-        """When the last progress was printed (ns)."""
-        at = self.points["at"].drop_nulls()
-        return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
+    last_at: int | None = None
 
     @property
     def silent_from(self) -> float | None:
@@ -46,7 +41,7 @@ class Pace:
         at = self.points["at"].drop_nulls()
         if self.last_at is None or self.usual_s is None:
             return None
-        return self.last_at + int((at == self.last_at).sum() - 1) * self.usual_s * SECOND
+        return self.last_at + max(0, int((at == self.last_at).sum()) - 1) * self.usual_s * SECOND
 
     @property
     def is_even(self) -> bool:
@@ -65,22 +60,20 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
     """
     if progress.points.is_empty():
         return NONE
-    points = (
-        clocks.correct(progress.points, "at")
-        .group_by("n")
-        .agg(at=pl.col("at").min(), seconds=pl.col("seconds").median())
-        .sort("n")
-    )
+    lines = clocks.correct(progress.points, "at")
+    first, stated = pl.col("at").min(), pl.col("seconds").median()
+    points = lines.group_by("n").agg(at=first, seconds=stated).sort("n")
     gap, step = pl.col("at").diff() / SECOND, pl.col("n").diff()
     gaps = points.with_columns(gap=gap, per=pl.when(step > 0).then(gap / step))
     points = points.with_columns(seconds=_durations(gaps))
     positive = gaps.filter(pl.col("gap") > 0)["gap"]
     usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
     slow = _slowdown(points)
+    last_at: int | None = lines["at"].max()  # type: ignore[assignment]
     if slow is None:
-        return Pace(points, usual, phase=_phase(points))
+        return Pace(points, usual, phase=_phase(points), last_at=last_at)
     place, ratio = slow
-    return Pace(points, usual, int(points["n"][place]), points["at"][place], ratio)
+    return Pace(points, usual, int(points["n"][place]), points["at"][place], ratio, last_at=last_at)
 
 
 def _durations(gaps: pl.DataFrame) -> pl.Series:

@@ -25,13 +25,13 @@ _LEFT: Final = words.regex("phrases", "left")
 #: A counter with its planned end.
 _COUNTER_OF_TOTAL: Final = re.compile(
     r"(?<![\d./])(\d{1,3}(?:,\d{3})+|\d+)(?:\.0+)?(?:it)?(?:\s*(/|\bof\b)\s*|\|)(\d{1,3}(?:,\d{3})+|\d+)"
-    r"(?:\.0+)?(?:it)?(?![\d./]| \d\d:)"
+    r"(?:\.0+)?(?:it)?(?![\d./kMG]| \d\d:)"
 )
 #: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch:
 #: [30]".
 _UNIT_COUNT: Final = re.compile(
     r"(?i)(?<![a-z_])(?:(?:max|num|n|total|train|training|global)[_ -]?){0,3}(epoch|step|iter|update)[a-z]*"
-    r"[\"'\]]*\s*[:=]?\s*[\[\"']*(\d{1,15})(?![.\d])"
+    r"[\"'\]]*\s*[:=]?\s*[\[\"']*(\d{1,15})(?!\.?\d)"
 )
 #: The number of steps that a command line asks for.
 _PLANNED_STEPS: Final = re.compile(
@@ -104,7 +104,9 @@ def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadR
         return is_followed and _is_nearly_over(texts, points["at"])
     reached = next(place for place, count in enumerate(counts) if count >= n)
     is_inner = any(count < n for count in counts[reached:])
-    slack = interval if is_followed else 0
+    # a counter that begins at zero and is printed each time ends one below its total
+    is_from_zero = interval == 1 and counts[0] == 0
+    slack = interval if is_followed or is_from_zero else 0
     is_reached = all(total - count <= (slack if count == n else 0) for count, total in totals)
     return is_reached and not (is_inner and len(totals) <= 1)
 
@@ -137,6 +139,13 @@ def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) ->
 def is_at_total(text: str, n: int | None) -> bool:
     """Whether a line states a count as its own total: ``iteration 900/900``. For a running job, too."""
     return (n, n) in _totals(text)
+
+
+def is_below_total(progress: Progress, table: LogTable) -> bool:
+    """Whether the lines of progress state a total that the last count is below. O(messages)."""
+    counting = table.messages.filter(pl.col("masked").is_in(progress.points["masked"].implode()))
+    totals = [total for text in counting["example"] for _, total in _totals(text)]
+    return progress.last is not None and max(totals, default=0) > progress.last
 
 
 def _totals(text: str) -> list[tuple[int, int]]:

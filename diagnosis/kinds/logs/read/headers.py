@@ -111,7 +111,13 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
             r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
         ),
     ),
-    (Level.INFO, rf"\b(?:INFO|NOTICE|EVENT)\b|[\[<]info[\]>]|\[NeMo I |{_LOGFMT}info\b|\bI ?0 0:0:0|\bNormal\b"),
+    (
+        Level.INFO,
+        (
+            rf"\b(?:INFO|NOTICE|EVENT)\b|[\[<]info[\]>]|\[I\] |\[NeMo I |{_LOGFMT}info\b"
+            r"|\bI ?0 0:0:0|\bNormal\b"
+        ),
+    ),
     (Level.DEBUG, rf"\b(?:DEBUG|TRACE)\b|[\[<]debug[\]>]|{_LOGFMT}debug\b|\bD ?0 0:0:0"),
 )
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"

@@ -46,6 +46,35 @@ def test_a_message_that_says_what_is_done_instead_is_no_cause(tmp_path: Path) ->
     assert outcome(tmp_path, "begin", notice, *WORK) != "failed"
 
 
+def test_a_warning_that_python_shows_ends_nothing(tmp_path: Path) -> None:
+    path = f"/opt/{'long/' * 30}amp.py:266: UserWarning: "
+    said = "a device was asked for, but CUDA is not available. Disabling"
+    assert outcome(tmp_path / "a", "begin", path + said, "  warnings.warn(") != "failed"
+    assert outcome(tmp_path / "b", "begin", said) == "failed"
+
+
+def test_an_error_of_the_logging_itself_ends_nothing(tmp_path: Path) -> None:
+    raised = [*FRAMES, "OSError: [Errno 116] Stale file handle", "Call stack:"]
+    assert outcome(tmp_path / "a", "begin", "--- Logging error ---", *raised) != "failed"
+    assert outcome(tmp_path / "b", "begin", *raised) == "failed"
+
+
+def test_an_exception_that_ended_the_program_after_its_success_is_a_failure(tmp_path: Path) -> None:
+    trained = ["step 1 loss 2", "Training complete. Best accuracy: 90.9"]
+    head, inner, error = FRAMES[0], FRAMES[1], "NameError: name 'show' is not defined"
+    raised = [head, '  File "/opt/job/train.py", line 9, in <module>', error]
+    assert outcome(tmp_path / "a", *trained, *raised) == "failed"
+    assert outcome(tmp_path / "b", *trained[:1], *raised, *trained[1:]) == "succeeded"
+    assert outcome(tmp_path / "c", *trained, head, inner, error) == "succeeded"
+
+
+def test_what_is_skipped_is_no_cause(tmp_path: Path) -> None:
+    said = "failed to load b.ckpt: it was written on another device"
+    work = [f"the {name} table was written" for name in ("first", "second", "third", "last")]
+    assert outcome(tmp_path / "a", "begin", f"[skip] {said}", *work) != "failed"
+    assert outcome(tmp_path / "b", "begin", said) == "failed"
+
+
 def test_what_a_wrapper_says_before_the_ranks_begin_did_not_stop_them(tmp_path: Path) -> None:
     hook = ["Traceback (most recent call last):", '  File "/opt/hook", line 5', "    import x"]
     wrapper = [*hook, "ModuleNotFoundError: No module named 'dataclasses'"]

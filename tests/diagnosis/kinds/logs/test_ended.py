@@ -89,6 +89,18 @@ def test_the_configuration_may_state_the_planned_steps(tmp_path: Path, plan: str
     assert (outcome(tmp_path, "reading shards", plan, *lines) == "succeeded") is is_end
 
 
+def test_a_counter_that_begins_at_zero_ends_one_below_its_total(tmp_path: Path) -> None:
+    shown = [f"epoch {n} loss 2.{n}" for n in range(6)]
+    assert outcome(tmp_path / "a", "batches of 8, training epoch: 6.", *shown) == "succeeded"
+    assert outcome(tmp_path / "b", "batches of 8, training epoch: 7.", *shown) != "succeeded"
+    assert outcome(tmp_path / "c", "batches of 8, training epoch: 6.", *shown[1:]) != "succeeded"
+
+
+def test_a_total_in_thousands_is_not_reached_by_hundreds(tmp_path: Path) -> None:
+    shown = [f"step {n}it/4.00kit rate: 1.1it/s loss 2.1" for n in range(500, 600, 10)]
+    assert outcome(tmp_path, *shown) == "running"
+
+
 def test_a_share_is_no_counter(tmp_path: Path) -> None:
     bars = [f"Steps: {n // 5:3}%|##| {n}/500 [00:10<00:20, 1.0s/it, loss=0.1]" for n in range(0, 501, 5)]
     assert outcome(tmp_path / "a", *bars) == "succeeded"
@@ -109,6 +121,8 @@ def test_two_counters_beside_each_other_are_no_total(tmp_path: Path) -> None:
         ("trainer: leaving", "succeeded"),
         ("exit 0", "succeeded"),
         ("guard | exit status 9", "failed"),
+        ("step 2 failed (exit 1), nothing is copied", "failed"),
+        ("make: *** [Makefile:9: train] Error 124", "failed"),
     ],
 )
 def test_the_last_line_tells_how_the_program_ended(tmp_path: Path, said: str, ended: str) -> None:

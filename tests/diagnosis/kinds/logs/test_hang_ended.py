@@ -20,3 +20,16 @@ def test_a_cancel_hours_after_the_last_progress_is_only_the_end(tmp_path: Path) 
 def test_a_cancel_while_training_goes_on_is_the_cause(tmp_path: Path) -> None:
     found = verdict.conclude(case_of_lines(tmp_path, *STEPS, CANCELLED.format(hour=10)))
     assert found.verdict.id == "platform.scheduler.cancelled"
+
+
+def test_progress_that_stopped_while_monitors_write_on_is_a_hang(tmp_path: Path) -> None:
+    steps = [f"2026-03-01 10:{n:02d}:00 step {n}/900 loss 2.1" for n in range(1, 30)]
+    watch = [f"2026-03-01 {11 + n // 60}:{n % 60:02d}:07 exporter: gpu 0 draws {90 + n} W" for n in range(90)]
+    found = verdict.conclude(case_of_lines(tmp_path / "a", *steps, *watch))
+    assert (found.symptom, found.iteration) == ("hang", 30)
+    evaluates = "2026-03-01 10:31:00 scoring the held-out documents"
+    assert not verdict.conclude(case_of_lines(tmp_path / "b", *steps, evaluates, *watch)).is_failure
+    unplanned = [step.replace("/900", "") for step in steps]
+    assert not verdict.conclude(case_of_lines(tmp_path / "c", *unplanned, *watch)).is_failure
+    shortly = [line.replace("2026-03-01 11:", "2026-03-01 10:") for line in watch[30:32]]
+    assert not verdict.conclude(case_of_lines(tmp_path / "d", *steps, *shortly)).is_failure

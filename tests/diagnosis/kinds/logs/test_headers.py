@@ -135,6 +135,7 @@ LEVELS = {
     "2026-03-01 08:00:00.000001: E core/kernels/geop.cc:766] x": NONE,
     "2026-03-01 08:00:00.000001: W core/kernels/geop.cc:766] x": WARNING,
     'time="2026-03-01T08:00:00Z" level=error msg="x"': ERROR,
+    "08:00:00.125 [I] [process=0] creating w.tmp": INFO,
     "libfabric:77:1751035971::core:core:ofi_hmem_init():339<warn> Failed to initialize hmem": WARNING,
     "libfabric:77:1751035971::core:core:fi_getinfo_():1185<info> provider udp returned -61": INFO,
     'time="2026-03-01 08:00:00.000" lvl=warn rank=26 msg="x"': WARNING,

@@ -54,6 +54,30 @@ def test_a_launch_that_goes_on_after_one_that_failed_is_no_failure(tmp_path: Pat
         assert (found.is_failure, found.outcome) == (False, "running")
 
 
+def test_a_last_launch_that_was_cut_short_is_found_among_several(tmp_path: Path) -> None:
+    own = [[f"{word} {n} was read" for n in range(8)] for word in ("shard", "index", "cache")]
+    launches = [[*BEGINNING, *lines, *TRACEBACK, SHAPE] for lines in own]
+    found = conclude(tmp_path, *(line for launch in launches for line in launch), *BEGINNING)
+    assert (found.is_failure, found.outcome) == (False, "unknown")
+
+
+def test_rounds_of_a_loop_hide_no_launch(tmp_path: Path) -> None:
+    checks = ["reading the table of marks", "marks: 41", "the table of marks is ready"]
+    rounds = [line for step in STEPS[:12] for line in (step, *checks)]
+    found = conclude(tmp_path, *checks, *BEGINNING, *rounds, *TRACEBACK, SHAPE, *checks, *BEGINNING, *rounds)
+    assert (found.is_failure, found.outcome) == (False, "running")
+
+
+def test_a_job_that_a_scheduler_stopped_and_began_again_runs(tmp_path: Path) -> None:
+    stop = "slurmstepd: error: *** JOB 91 ON trn-17 CANCELLED AT 2026-03-01T10:40:00 ***"
+    assert conclude(tmp_path, *BEGINNING, *STEPS, stop, *BEGINNING, STEPS[0]).outcome == "running"
+
+
+def test_a_command_that_nohup_could_not_start_is_no_failure_of_the_next_one(tmp_path: Path) -> None:
+    refused = "nohup: failed to run command 'trainn': No such file or directory"
+    assert not conclude(tmp_path, "nohup: ignoring input", refused, *BEGINNING, *STEPS[:1]).is_failure
+
+
 def test_a_line_of_the_beginning_that_is_printed_at_the_end_shows_no_launch(tmp_path: Path) -> None:
     assert conclude(tmp_path, *BEGINNING, *STEPS, *TRACEBACK, SHAPE, BEGINNING[0]).verdict.id == "user.code.shape"
 
@@ -145,3 +169,9 @@ def test_one_machine_of_many_that_prints_its_beginning_again_begins_no_launch(tm
         logs = {f"logs/cn{n}.log": others if n else twice for n in range(5)}
         case = case_of_files(tmp_path / name, logs, tuple(f"cn{n}" for n in range(5)))
         assert len(case.table.begun) == files
+
+
+def test_a_launch_that_was_stopped_like_the_ones_before_it_is_told_apart(tmp_path: Path) -> None:
+    stop = ["FatalError: `Termination signal` is detected by the operating system.", ""]
+    found = conclude(tmp_path, *BEGINNING, *TRACEBACK, SHAPE, *BEGINNING, *stop, *BEGINNING, *stop)
+    assert found.verdict.id != "user.code.shape"

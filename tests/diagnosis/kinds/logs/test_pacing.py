@@ -154,6 +154,10 @@ def test_the_usual_time_between_lines_leaves_out_lines_of_one_time_and_durations
     assert found.points["seconds"].to_list() == [None, 2.0, 0.0, 3.0, 0.0]
 
 
+def test_the_last_progress_of_a_counter_that_began_again_is_its_latest_line() -> None:
+    assert paced([2.0] * 20, numbers=[*range(1, 15), *range(1, 7)]).last_at == 40 * SECOND
+
+
 def test_a_silence_begins_a_usual_time_after_the_last_line_with_a_time() -> None:
     assert paced([2.0] * 30 + [0.0] * 3).silent_from == 66 * SECOND
     assert paced([1.0]).silent_from is None  # of one line no usual time is known
