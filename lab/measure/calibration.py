@@ -44,13 +44,13 @@ RIDGE: Final = 1.0
 SURE: Final = 0.90
 WORLDS: Final = ("clusters:3",)
 NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "failure": ("votes", "by_form", "clear", "several_files", "several_machines"),
+    "failure": ("votes", "by_form", "rivalled", "several_files", "several_machines"),
     "no_failure": ("succeeded", "running", "problem", "open_exception", "several_files"),
 }
 #: Columns whose weight may only have this sign; the fit chooses the sign of the others.
 SIGNS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("votes", "clear", "succeeded", "running"), 1),
-    **dict.fromkeys(("by_form", "problem", "open_exception", "several_files"), -1),
+    **dict.fromkeys(("votes", "succeeded", "running"), 1),
+    **dict.fromkeys(("by_form", "rivalled", "problem", "open_exception", "several_files"), -1),
 }
 
 
@@ -70,9 +70,12 @@ def main() -> int:
     """Print the figures with whole sources left out."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--worlds", nargs="*", default=list(WORLDS), metavar="SET:SEED")
+    options.add_argument("--also", nargs="*", default=[], type=Path, metavar="FOLDER", help="labels.csv and jobs/")
     options.add_argument("--write", action="store_true")
     chosen = options.parse_args()
     judged = [*_public_jobs(), *_real_jobs(), *_worlds(chosen.worlds)]
+    for folder in chosen.also:
+        judged += _labelled(folder.name, public.labels(folder), folder / "jobs")
     fits = {}
     for kind, names in NAMES.items():
         of_kind = [one for one in judged if one.kind == kind]
@@ -154,12 +157,16 @@ def _public_jobs() -> Iterator[Judged]:
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(public.PUBLIC / "logs.tar.xz") as archive:
             archive.extractall(folder, filter="data")
-        for label in public.jobs("read"):
-            files = dict(members(Path(folder) / label.name))
-            with tempfile.TemporaryDirectory() as work, _columns() as seen:
-                parsed, read = parse_files(files, Path(work))
-                figures = public.row(label, to_json(diagnose(parsed, read=read)))
-            yield from _judged("public", label.source, seen, label.is_failure, figures.get("leaf"))
+        yield from _labelled("public", public.jobs("read"), Path(folder))
+
+
+def _labelled(of: str, labels: Iterable[public.Label], folder: Path) -> Iterator[Judged]:
+    for label in labels:
+        files = dict(members(folder / label.name))
+        with tempfile.TemporaryDirectory() as work, _columns() as seen:
+            parsed, read = parse_files(files, Path(work))
+            figures = public.row(label, to_json(diagnose(parsed, read=read)))
+        yield from _judged(of, label.source, seen, label.is_failure, figures.get("leaf"))
 
 
 def _real_jobs() -> Iterator[Judged]:

@@ -52,9 +52,9 @@ class Label:
         return "unread" if digest[0] % _PARTS_OF_SOURCES == 0 else "read"
 
 
-def labels() -> list[Label]:
-    """All labelled jobs."""
-    with (PUBLIC / "labels.csv").open(encoding="utf-8", newline="") as rows:
+def labels(folder: Path | None = None) -> list[Label]:
+    """All labelled jobs of a folder; of the public ones without one."""
+    with ((folder or PUBLIC) / "labels.csv").open(encoding="utf-8", newline="") as rows:
         return [_label(row) for row in csv.DictReader(rows)]
 
 

@@ -25,7 +25,7 @@ THRESHOLDS: Final = thresholds.of("verdict_probability")
 
 def of_failure(case: Case, votes: float) -> dict[str, float]:
     """The columns of a verdict about a failure. ``votes``: its confidence by the votes of rules
-    alone, as log odds. ``clear``: the best line of another category scores far lower than the first
+    alone, as log odds. ``rivalled``: a line of another category scores nearly as high as the first
     one. ``several_files``: of one machine.
     """
     rule = case.rules.rules.get(case.lead.signature or "")
@@ -33,7 +33,7 @@ def of_failure(case: Case, votes: float) -> dict[str, float]:
     return {
         "votes": _log_odds(votes),
         "by_form": float(rule is not None and rule.is_form),
-        "clear": float(lead is not None and lead >= THRESHOLDS.clear),
+        "rivalled": float(lead is not None and lead < THRESHOLDS.rivalled),
         "several_files": float(len(case.table.files) > 1 and case.total <= 1),
         "several_machines": float(case.total > 1),
     }
