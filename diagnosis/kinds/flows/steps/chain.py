@@ -8,7 +8,6 @@ every step, also if none of them is longer than the others (weights gathered and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,12 +18,9 @@ from diagnosis.kinds.flows.steps.segment import (
     CERTAIN_UNEVEN,
     Bursts,
     Cut,
-    all_records,
     bursts_of,
     is_much_more_even,
-    is_plain,
     judge,
-    volumes,
 )
 from diagnosis.stats import median_and_spread
 
@@ -44,17 +40,17 @@ def cut_by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cu
     O(gaps · gaps in a step) for each count tried.
     """
     plain = bursts_of(flows, has_bytes)
-    cut = _cut_by_bytes(plain, _Profile(flows, has_bytes), step)
+    cut = _cut_by_bytes(plain, step)
     if plain.records == len(flows) or (cut is not None and cut.uneven_bytes <= CERTAIN_UNEVEN):
         return cut
     every = bursts_of(flows, has_bytes, is_every=True)
-    whole = _cut_by_bytes(every, _Profile(flows, has_bytes, is_every=True), step)
+    whole = _cut_by_bytes(every, step)
     if cut is None or (whole is not None and is_much_more_even(whole, cut)):
         return whole
     return cut
 
 
-def _cut_by_bytes(used: Bursts, profile: _Profile, step: float | None) -> Cut | None:
+def _cut_by_bytes(used: Bursts, step: float | None) -> Cut | None:
     stops, begins = used.gaps
     gaps = begins - stops
     if len(gaps) < 4:
@@ -76,9 +72,7 @@ def _cut_by_bytes(used: Bursts, profile: _Profile, step: float | None) -> Cut | 
         )
         if cut.is_believable and cut.uneven_bytes <= THRESHOLDS.max_uneven and better:
             best = cut
-    if best is None or step is not None:
-        return best
-    return _finer_cut(used, total, stops, begins, best, profile)
+    return best
 
 
 def _settle_gaps(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> Ints:
@@ -89,54 +83,6 @@ def _settle_gaps(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> In
         if scatter < THRESHOLDS.close_tolerance / 2
         else chosen
     )
-
-
-def _finer_cut(used: Bursts, total: Floats, stops: Floats, begins: Floats, best: Cut, profile: _Profile) -> Cut:
-    """The cut, or one of its halves or thirds if its parts are as even and as similar to their neighbours: with equal
-    pauses inside and between steps, two steps are as even as one.
-    """
-    difference = profile.difference(best)
-    amount = float(np.median(np.diff(total[np.searchsorted(begins, best.begin)])))
-    for parts in (3, 2):
-        if len(chosen := _best_chain(total * parts / amount, begins - stops, THRESHOLDS.close_tolerance)) < 4:
-            continue
-        chosen = _settle_gaps(total, begins - stops, chosen, amount / parts)
-        cut = judge(used, stops[chosen], begins[chosen], "bytes")
-        # Some boundaries in odd places cost nothing if the parts are otherwise as even: chance would make them less so.
-        spare = 0.06 if cut.uneven_bytes <= 1.1 * best.uneven_bytes else 0.02
-        even = (
-            cut.is_believable and cut.uneven_bytes <= THRESHOLDS.max_uneven and cut.odd_share <= best.odd_share + spare
-        )
-        if even and len(cut.stop) > 0.9 * parts * len(best.stop) and profile.difference(cut) <= 1.3 * difference + 0.02:
-            return cut
-    return best
-
-
-@dataclass(frozen=True, slots=True)
-class _Profile:
-    """The records whose bytes are compared between the parts of a cut."""
-
-    flows: Flows
-    has_bytes: bool
-    is_every: bool = False
-
-    def difference(self, cut: Cut) -> float:
-        """How differently neighbouring parts distribute their bytes over time: 0 equal, 1 nothing in common."""
-        plain = all_records if self.is_every else is_plain(self.flows)
-        moved = np.zeros((len(cut.stop) - 1) * THRESHOLDS.profile_slices)
-        for _, records in self.flows.parts():
-            used = records.take(plain(records))
-            part = np.searchsorted(cut.stop, used.start, side="right") - 1
-            inside = (part >= 0) & (part < len(cut.stop) - 1)
-            part = part[inside]
-            lasting = np.diff(cut.stop)[part]
-            place = ((used.start[inside] - cut.stop[part]) / lasting * THRESHOLDS.profile_slices).astype(np.int64)
-            at = part * THRESHOLDS.profile_slices + np.minimum(place, THRESHOLDS.profile_slices - 1)
-            moved += np.bincount(at, volumes(used, self.has_bytes)[inside], len(moved))
-        table = moved.reshape(-1, THRESHOLDS.profile_slices)
-        table = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
-        table = np.cumsum(table, axis=1)  # a small shift is a small difference
-        return float(np.median(np.abs(np.diff(table, axis=0)).max(axis=1))) if len(table) > 1 else 1.0
 
 
 def _candidates(total: Floats, gaps: Floats) -> list[float]:

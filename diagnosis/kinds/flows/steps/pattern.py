@@ -70,9 +70,7 @@ def _cut(used: Bursts, stops: Floats, begins: Floats) -> Cut | None:
     gaps = np.median(np.stack([gap[inside + c] for c in range(period)]), axis=1)
     sizes = np.median(np.stack([moved[np.minimum(inside + c, len(moved) - 1)] for c in range(period)]), axis=1)
     phase = _phase(gaps, sizes)
-    # The burst that begins a step is found again around every anchor, so that a slip inside one step does not shift its
-    # neighbour.
-    starts = np.unique(np.clip(_correct_slips(anchors + phase, gap, float(gaps[phase])), 0, len(begins) - 1))
+    starts = np.unique(np.clip(anchors + phase, 0, len(begins) - 1))
     if phase and anchors[0] + phase - period >= 0:
         starts = np.unique(np.concatenate([[anchors[0] + phase - period], starts]))
     return judge(used, stops[starts], begins[starts], "pattern")
@@ -154,17 +152,3 @@ def _phase(gaps: Floats, sizes: Floats) -> int:
         for c in close
     ]
     return int(close[int(np.argmax(fall))])
-
-
-def _correct_slips(places: Ints, gap: Floats, usual: float) -> Ints:
-    """Each place, or the neighbour whose gap before it is far longer (a slip by one burst), where the gap before the
-    place is not the one that usually opens a step; in slow steps other gaps grow.
-    """
-    out = places.copy()
-    for i, place in enumerate(places):
-        if not 0 <= place < len(gap) or gap[place] > 0.75 * usual:
-            continue
-        for near in (place - 1, place + 1):
-            if 0 <= near < len(gap) and gap[near] > 1.5 * gap[place]:
-                out[i] = near
-    return out
