@@ -43,8 +43,8 @@ MATCHED_BYTES = 4096
 #: less than this of one: a message that holds the words of all rules is tried with each of them.
 _MATCHED_BYTES_IN_ALL = 2 << 20
 _LEAST_MATCHED_BYTES = 1024
-#: Texts in which literals are looked for one by one.
-_FEW_TEXTS = 64
+#: Number of texts in which literals are looked for one by one.
+_MAX_FEW_TEXTS = 64
 #: Messages whose literals are looked for at a time: those of all would take some hundred megabytes.
 _TEXTS_AT_A_TIME = 1 << 13
 
@@ -218,7 +218,7 @@ class SignatureSet:
         words = pl.Series(filter(hay.holds, self._words), dtype=pl.String)
         if words.is_empty():
             return CandidatePairs(nothing)
-        if hay.is_ascii and len(texts) <= _FEW_TEXTS:
+        if hay.is_ascii and len(texts) <= _MAX_FEW_TEXTS:
             pairs = self._in_few(texts.to_list(), words.to_list())
             return within_budget(pl.DataFrame(pairs, nothing.schema, orient="row"), texts)
         literals = self._literals.filter(pl.col("literal").is_in(words.implode()))
