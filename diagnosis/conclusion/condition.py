@@ -103,10 +103,13 @@ class Situation:
 
     @property
     def shown_since(self) -> int | None:
-        """The iteration from which on the progress of a job that runs or completed shows what is
-        wrong.
-        """
-        return self.faults_shown[0].iteration if self.works_beside_fault else None
+        """The iteration from which on the progress of the job shows what is wrong."""
+        return self.faults_shown[0].iteration if self.faults_shown else None
+
+    @property
+    def learns_nothing(self) -> bool:
+        """The progress of a job that runs or completed shows what is wrong."""
+        return self.works_beside_fault and self.shown_since is not None
 
     @property
     def works_slowly(self) -> bool:
@@ -199,7 +202,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("failed", lambda s: s.has_stated_end, "a report says that a process of the job ended badly"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
     ("degraded", lambda s: s.works_slowly, "a place is slow, or slower than the others"),
-    ("degraded", lambda s: s.shown_since is not None, "the loss shows that it learns nothing"),
+    ("degraded", lambda s: s.learns_nothing, "the loss shows that it learns nothing"),
     ("degraded", lambda s: s.works_beside_fault, "a report of the machines shows a broken part while the job works"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.is_cancelled, "a person or the scheduler ended the job"),

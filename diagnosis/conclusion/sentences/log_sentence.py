@@ -66,7 +66,8 @@ def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "", 
     first = f"{_cause(logs)}{where}"
     if end:
         first += f"; {end}"
-    return f"{first}{_root_clause(logs, roots, first)}.{_aftermath(logs, roots)}{_earlier_progress(logs)}"
+    after = _aftermath(logs, accused, roots)
+    return f"{first}{_root_clause(logs, roots, first)}.{after}{_earlier_progress(logs)}"
 
 
 def _earlier_progress(logs: LogDiagnosis) -> str:
@@ -170,14 +171,15 @@ def _first_end_after(at: float, events: Sequence[LogEvent]) -> float | None:
     return min(later, default=None)
 
 
-def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
-    """How many other nodes followed, and when."""
+def _aftermath(logs: LogDiagnosis, accused: Sequence[str], roots: Sequence[LogEvent]) -> str:
+    """How many nodes followed, other than those of the cause or else the accused, and when."""
     starts = [root.first_at for root in roots if root.first_at is not None]
     consequences = [event for event in logs.events if event.role == Role.CASCADE]
     widest = max(consequences, key=lambda event: (event.nodes, event.count), default=None)
     if not starts or widest is None:
         return ""
-    root_nodes = set(itertools.chain.from_iterable(root.node_names for root in roots))
+    of_cause = set(itertools.chain.from_iterable(root.node_names for root in roots))
+    root_nodes = of_cause or set(accused)
     # Only some node names are listed; the number of others cannot exceed that of the job.
     followers = widest.nodes - len(root_nodes.intersection(widest.node_names))
     others = min(followers, widest.of_nodes - len(root_nodes))

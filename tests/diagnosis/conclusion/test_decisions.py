@@ -300,6 +300,15 @@ def test_a_slow_place_of_a_running_job_is_no_broken_part_and_no_loss() -> None:
     assert found.iteration == 31
 
 
+def test_a_slow_place_of_a_job_without_an_end_is_so_since_its_first_slow_step() -> None:
+    slow = replace(SLOW_PLACE, iteration=31)
+    situation = Situation(NO_LOGS, FlowFinding(), StackFinding(), (), results=(slow,))
+    name, why = condition(situation)
+    found = _moment(name, why, situation, ())
+    assert found is not None
+    assert (name, found.iteration) == ("degraded", 31)
+
+
 def test_the_chain_ends_with_the_outcome_and_leaves_out_what_the_uploader_says() -> None:
     said = Finding("uploader", "outcome", "failed", at=1.0)
     end = Finding("logs", "outcome", "succeeded", at=200.0)
