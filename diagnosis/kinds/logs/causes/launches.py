@@ -86,14 +86,15 @@ def _is_epilogue(line: int, events: pl.DataFrame, points: pl.DataFrame) -> bool:
 
 def _is_launch(line: int, ends: pl.DataFrame, points: pl.DataFrame, has_peers: bool) -> bool:
     """Whether a launch begins at ``line``, and no round of a loop: the counter falls back there, or
-    an error or an order to stop came after the last step before it. A restart of a job of several
-    machines must reach training again: else it only shows what ended the job.
+    never moves, or an error or an order to stop came after the last step before it. A restart of a
+    job of several machines must reach training again: else it only shows what ended the job.
     """
     is_before = pl.col("line") < line
     before, after = points.filter(is_before), points.filter(~is_before)
     if after.is_empty() and has_peers:
         return False
-    if before.height and after.height and after["n"][0] < before["n"][-1]:
+    never_moves = points["n"].n_unique() == 1
+    if before.height and after.height and (never_moves or after["n"][0] < before["n"][-1]):
         return True
     since = int(before["line"][-1]) if before.height else 0
     lines = pl.concat([ends["first_line"], ends["last_line"]])

@@ -61,6 +61,14 @@ def test_a_last_launch_that_was_cut_short_is_found_among_several(tmp_path: Path)
     assert (found.is_failure, found.outcome) == (False, "unknown")
 
 
+def test_a_beginning_that_is_printed_again_is_a_launch_where_the_counter_never_moves() -> None:
+    no_ends = pl.DataFrame(schema={"first_line": pl.UInt32, "last_line": pl.UInt32})
+    still = pl.DataFrame({"line": range(10, 90), "n": [0] * 80})
+    moving = still.with_columns(n=pl.int_range(80))
+    assert launches._is_launch(50, no_ends, still, has_peers=False)
+    assert not launches._is_launch(50, no_ends, moving, has_peers=False)
+
+
 def test_rounds_of_a_loop_hide_no_launch(tmp_path: Path) -> None:
     checks = ["reading the table of marks", "marks: 41", "the table of marks is ready"]
     rounds = [line for step in STEPS[:12] for line in (step, *checks)]
