@@ -63,6 +63,7 @@ def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: An
             "masked": number,
             "file": event.get("file", number % 2),
             "last_at": row["last_at"],
+            "n": 1,
         }
         writer = {"source": occurrence["file"], "rank": None}
         lines = {"first_line": row["first_line"], "last_line": row["first_line"]} | writer

@@ -188,6 +188,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     catalogue, pace = facts.catalogue, facts.pace
     events = catalogue.events
     over = launches.errors_of_other_programs(catalogue) | launches.errors_before_ranks(catalogue)
+    over |= launches.errors_of_earlier_files(catalogue, facts.progress, facts.clocks)
     over |= temporal.withdrawn_complaints(facts)
     over |= temporal.lines_of_progress(facts)
     for head in temporal.IGNORED:

@@ -18,6 +18,7 @@ import polars as pl
 from diagnosis import stats, thresholds
 from diagnosis.kinds.logs.meaning.catalogue import UNKNOWN_EXCEPTION, Catalogue
 from diagnosis.kinds.logs.pace.progress import Progress
+from diagnosis.kinds.logs.rows.clocks import Clocks
 from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("launches")
@@ -58,6 +59,41 @@ def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
     theirs = rows.filter("is_early", pl.col("file").is_in(list(found)))["event"].unique()
     begun = rows.filter("is_early", pl.col("event").is_in(theirs.implode()))["file"].n_unique()
     return {} if len(catalogue.nodes) > 1 and stats.is_minority(len(found), begun) else found
+
+
+def errors_of_earlier_files(catalogue: Catalogue, progress: Progress, clocks: Clocks) -> set[int]:
+    """Errors of files whose progress had ended before that of all other files began: these show a
+    later launch, or the rest of the same one. O(points).
+    """
+    points = progress.points.drop_nulls("at")
+    if points["file"].n_unique() < max(2, progress.points["file"].n_unique()):
+        return set()
+    # files of one time look apart where their clocks differ, but then they count from the same
+    earlier = _files_before_the_last(clocks.correct(points, "at"))
+    earlier = earlier or _files_before_the_last(points, is_resumed=True)
+    if not earlier:
+        return set()
+    of_files = catalogue.occurrences.lazy().select("event", is_later=~pl.col("file").is_in(earlier))
+    told = of_files.group_by("event").agg(pl.col("is_later").any())
+    return set(told.filter(~pl.col("is_later")).collect()["event"].to_list())
+
+
+def _files_before_the_last(points: pl.DataFrame, *, is_resumed: bool = False) -> list[int]:
+    """The files whose progress ended before that of the last ones began. Files whose progress
+    overlaps in time are of one launch. ``is_resumed``: only if each launch counts on from within
+    the one before it.
+    """
+    at, n = pl.col("at"), pl.col("n")
+    spans = points.group_by("file").agg(since=at.min(), until=at.max(), low=n.min(), n=pl.len())
+    ordered = spans.sort("since", "file")
+    is_new = (pl.col("since") > pl.col("until").cum_max().shift()).fill_null(False)
+    numbered = ordered.with_columns(launch=is_new.cum_sum())
+    by_launch = numbered.group_by("launch").agg(pl.col("low").min(), pl.col("n").sum())
+    launches = by_launch.sort("launch")
+    is_rising = bool((launches["low"].diff().drop_nulls() > 0).all())
+    if launches["n"][-1] < THRESHOLDS.again or (is_resumed and not is_rising):
+        return []
+    return numbered.filter(pl.col("launch") < launches["launch"][-1])["file"].to_list()
 
 
 def _repetitions(early: npt.NDArray[Any]) -> Iterator[int]:

@@ -69,7 +69,7 @@ def habitual_errors(catalogue: Catalogue) -> set[int]:
     is_ordinary = is_plain & ~pl.col("is_exception") & ~is_part
     plain = _of_events(catalogue, is_ordinary).join(often, on=_WRITER)
     between = plain.filter(pl.col("first_line").is_between("since", "until", closed="none"))
-    shown = between.group_by(_WRITER).agg(lines=pl.len(), heads=pl.col("heads").first())
+    shown = between.group_by(_WRITER).agg(lines=pl.col("n").sum(), heads=pl.col("heads").first())
     went_on = shown.filter(pl.col("lines") >= pl.col("heads"))
     is_error = pl.col("role").is_null() & (pl.col("level") >= Level.ERROR)
     is_own = (pl.col("is_exception") | is_error) & ~catalogue.has("decision")
