@@ -18,6 +18,8 @@ NONE: Final = "none"
 SLOW_STEPS: Final = "performance.step"
 #: The category of a job that a person or the scheduler ended.
 CANCELLED: Final = "platform.scheduler.cancelled"
+#: What ends jobs that are well.
+_ENDS: Final = ("platform.scheduler.preemption", "platform.scheduler.time_limit")
 #: Conditions without a current problem.
 CONDITIONS_WITHOUT_PROBLEM: Final = ("healthy", "running", "recovered", "unknown")
 
@@ -33,7 +35,9 @@ def shares(
     rows = _shares_from_evidence(condition, logs, findings, stacks)
     if _is_only_shown(condition, findings, results):
         rows = [(UNKNOWN, 0.0)]
-    if condition in (*CONDITIONS_WITHOUT_PROBLEM, "cancelled"):
+    if condition == "cancelled":
+        return _shares_of_end(rows, results)
+    if condition in CONDITIONS_WITHOUT_PROBLEM:
         return rows
     return cap_shares(checked_suspects.update_categories(rows, results))
 
@@ -45,6 +49,17 @@ def _is_only_shown(condition: str, findings: Sequence[Finding], results: Sequenc
     is_slow = any(finding.what == "slow" or finding.source == "watch" for finding in findings)
     is_shown = any(result.is_fault for result in results)
     return condition == "degraded" and is_shown and not is_slow
+
+
+def _shares_of_end(rows: list[tuple[str, float]], results: Sequence[Result]) -> list[tuple[str, float]]:
+    """Who ended the job, where a report says it: the job sees only that it was told to stop."""
+    strongest_first = sorted(results, key=lambda result: -result.outcome.ratio)
+    told = [
+        (one.outcome.adds, checked_suspects.posterior(THRESHOLDS.ended, one.outcome.ratio))
+        for one in strongest_first
+        if one.outcome.adds in _ENDS
+    ]
+    return cap_shares([*told, *rows])
 
 
 def _shares_from_evidence(

@@ -99,7 +99,7 @@ def conclude(
         category=top,
         subcategory=sub,
         confidence=sure,
-        sentence=sentence(situation, name, accused),
+        sentence=sentence(situation, name, accused, leaf),
         alternatives=tuple(shares),
         seen=faults.places_seen(known, stacks, accused, seen_slow),
         fault=accused,

@@ -37,13 +37,24 @@ _END_BESIDE_FAULT: Final = {"succeeded": " The job completed.", "running": " The
 KIND_WORDS: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
 
 
-def sentence(known: Situation, condition: str, fault: Sequence[Fault]) -> str:
+def sentence(known: Situation, condition: str, fault: Sequence[Fault], leaf: str = "") -> str:
     """One or two short sentences as an engineer would write them, about a job in this
-    ``condition``.
+    ``condition``. ``leaf``: the category of the answer.
     """
-    text = next(write(known, fault) for holds, write in _TABLE if holds(known, condition))
+    written = next(write(known, fault) for holds, write in _TABLE if holds(known, condition))
+    text = f"{_reported_cause(known, leaf)}{written}"
     said = log_sentence.with_stated_outcome(known.stated_outcome, known.logs, text)
     return _with_culprit(said, fault)
+
+
+def _reported_cause(known: Situation, leaf: str) -> str:
+    """The cause that a report names, before the consequence that the logs show; empty where they
+    agree.
+    """
+    if not known.logs.is_failure or known.logs.verdict.id == leaf:
+        return ""
+    causes = [f"{result.headline} Then: " for result in known.results if result.outcome.adds == leaf]
+    return "".join(causes[:1])
 
 
 def _failure_sentence(known: Situation, fault: Sequence[Fault]) -> str:

@@ -20,6 +20,7 @@ from diagnosis.conclusion.conclude import (
 from diagnosis.conclusion.conclusion_records import report_of
 from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
+from diagnosis.conclusion.sentences.sentence import sentence
 from diagnosis.evidence import (
     SETUP_CHECK,
     Check,
@@ -344,6 +345,25 @@ def test_a_broken_part_alone_degrades_a_job_where_nothing_is_slow(
 @pytest.mark.parametrize(("condition", "p"), [("failed", 0.6961), ("cancelled", 0.7), ("running", 0.7)])
 def test_checks_move_the_categories_of_problems_that_nobody_decided(condition: str, p: float) -> None:
     assert category.shares(condition, FAILED, [], StackFinding(), (ECC_FOUND,))[0] == ("hardware.gpu.ecc", p)
+
+
+def test_who_ended_a_cancelled_job_is_what_a_report_says() -> None:
+    verdict = Verdict("platform.scheduler.cancelled", "platform", "cancelled", 0.9)
+    stopped = replace(FAILED, verdict=verdict)
+    leaf = "platform.scheduler.preemption"
+    gave_way = replace(BROKEN, outcome=replace(BROKEN.outcome, ratio=9.0, adds=leaf))
+    told = category.shares("cancelled", stopped, [], StackFinding(), (ECC_FOUND, gave_way))
+    assert told == [(leaf, 0.9), ("platform.scheduler.cancelled", 0.1)]
+    others = category.shares("cancelled", stopped, [], StackFinding(), (ECC_FOUND,))
+    assert others[0][0] == verdict.id
+
+
+def test_the_cause_that_a_report_names_comes_before_its_consequence_in_the_logs() -> None:
+    told = situation(FAILED, results=(BEHIND,))
+    said = {leaf: sentence(told, "failed", (), leaf) for leaf in (BEHIND.outcome.adds, "")}
+    agreed = sentence(situation(FAILED, results=(BROKEN,)), "failed", (), BROKEN.outcome.adds)
+    assert said[BEHIND.outcome.adds] == f"{BEHIND.headline} Then: {said['']}"
+    assert agreed == said[""]
 
 
 def test_without_logs_the_stacks_give_the_category() -> None:

@@ -80,3 +80,45 @@ def test_a_workload_that_gave_way_once_and_runs_again_does_not_fail_by_that_alon
     text += '  - reason: Preempted\n    status: "False"\n    type: Evicted\n'
     (found,) = results(text)
     assert found.outcome.ratio < MIN_FAULT_RATIO
+
+
+def test_a_job_of_the_accounts_is_a_report_and_no_list_of_machines() -> None:
+    job = {"account": "a", "association": {"id": 3}, "job_id": 7, "nodes": "n[1-4]"}
+    job |= {"state": {"current": ["TIMEOUT"]}}
+    text = json.dumps({"jobs": [job]}, indent=2)
+    assert kind_of(text.encode(), "accounts.json") is Kind.STATE
+    (found,) = results(text, "accounts.json")
+    assert found.outcome.adds == "platform.scheduler.time_limit"
+    described = json.dumps({"jobs": [{"job_id": 7, "nodes": ["n1", "n2"]}]}, indent=2)
+    assert kind_of(described.encode(), "jobs.json") is Kind.INVENTORY
+
+
+def test_a_header_that_a_paste_moved_does_not_cut_the_cells() -> None:
+    text = "NAME      STATUS     ROLES    AGE   VERSION\nbox-a   Ready      none     9d   v1.30.1\n"
+    text += "box-b   NotReady   none     9d   v1.30.1\n"
+    (found,) = results(text, "nodes.txt")
+    assert (found.target, found.words) == ("box-b", "STATUS: NotReady")
+
+
+def test_a_container_that_waits_for_its_image_is_told_in_json_too() -> None:
+    why = {"reason": "ErrImagePull", "message": "no space left on device"}
+    waiting = {"name": "t", "state": {"waiting": why}}
+    pod = {"kind": "Pod", "metadata": {"name": "w-2"}, "spec": {"nodeName": "box-b"}}
+    pod |= {"status": {"containerStatuses": [waiting]}}
+    found = results(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]}), "pods.json")
+    assert {one.outcome.adds for one in found} == {"platform.container.image", "hardware.disk.full"}
+    assert {one.target for one in found} == {"box-b"}
+
+
+def test_a_list_of_gpus_is_a_report_only_where_nothing_follows_it() -> None:
+    text = "GPU 0: NVIDIA L4 (UUID: GPU-1f2e)\nGPU 1: NVIDIA L4 (UUID: GPU-3d4c)\n"
+    assert kind_of(text.encode(), "gpus.txt") is Kind.STATE
+    assert kind_of(f"{text}step 1 loss 2.5\nstep 2 loss 2.4\n".encode(), "train.log") is Kind.LOG
+
+
+def test_a_daemon_of_ray_that_died_is_lost_and_a_cluster_without_failures_is_sound() -> None:
+    text = "======== Autoscaler status: 2026-05-02 09:00:00 ========\nHealthy:\n 4 big\n"
+    text += "Recent failures:\n{}\nResources\n 3.0/16.0 CPU\n"
+    assert results(text.format(" (no failures)"), "status.txt") == []
+    (found,) = results(text.format(" big: RayletUnexpectedlyDied (ip: 10.0.0.9)"), "status.txt")
+    assert (found.target, found.outcome.adds) == ("10.0.0.9", "hardware.host.lost")

@@ -123,12 +123,19 @@ def _is_odd(group: Group, total: int, communicating: int) -> bool:
 def _not_comparable(case: Case) -> Blame | None:
     total = case.total
     if total < 2 and not case.missing:
-        text = "Only one rank could be read; with nothing to compare it with, no rank is named."
-        return accuse_nobody(text if total else "No rank's stack could be read.", "too_few")
+        alone = map(_alone_text, case.groups)
+        return accuse_nobody(next(alone, "No rank's stack could be read."), "too_few")
     if total > 2 and len(case.groups) == total:
         text = f"All {total} ranks are in different places: this is no hang at one point, or frames are cut."
         return accuse_nobody(f"{text} Take several rounds of dumps.", "all_differ")
     return None
+
+
+def _alone_text(group: Group) -> str:
+    """What the only rank does."""
+    does = _capitalised(f"{ranks_text(group.ranks)} is {_place_text(group.activity)}")
+    alone = "It is the only rank that could be read; with nothing to compare it with, no rank is named."
+    return f"{does}. {alone}"
 
 
 def _busy_ranks(case: Case) -> Blame | None:

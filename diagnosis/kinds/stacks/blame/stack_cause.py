@@ -30,15 +30,21 @@ CAUSE_OF_ACTIVITY: Final = {
 
 
 def cause(stacks: StackFinding) -> tuple[str, float]:
-    """The leaf and its probability; an empty leaf if nobody is accused and somebody does not wait
-    for others.
-    """
+    """The leaf and its probability; an empty leaf if nobody is accused and not all do the same."""
     if not (stacks.suspect_ranks or stacks.suspect_nodes):
-        waited = THRESHOLDS.stopped * THRESHOLDS.activity
-        return (_WAIT, waited) if stacks.common_wait else ("", 0.0)
+        return _of_nobody(stacks)
     score = max((suspect.score for suspect in stacks.suspects), default=THRESHOLDS.unscored)
     leaf, share = _leaf_and_share(stacks)
     return leaf, round(share * score, 4)
+
+
+def _of_nobody(stacks: StackFinding) -> tuple[str, float]:
+    """The cause where nobody is accused: all wait for others, or all do what names one."""
+    if stacks.common_wait:
+        return _WAIT, THRESHOLDS.stopped * THRESHOLDS.activity
+    done = {group.what for group in stacks.groups}
+    leaf = CAUSE_OF_WORDS.get(done.pop(), "") if len(done) == 1 else ""
+    return leaf, THRESHOLDS.stopped * THRESHOLDS.words if leaf else 0.0
 
 
 def _leaf_and_share(stacks: StackFinding) -> tuple[str, float]:

@@ -52,7 +52,7 @@ _COMM_FILE = re.compile(
     re.IGNORECASE,
 )
 _COMM_NATIVE = re.compile(
-    r"\b(?:pnccl|nccl|rccl|hccl|Hccl)[A-Z_]|ProcessGroup(?:NCCL|Gloo|MPI|HCCL|UCC)|c10d::|\bgloo::|\bMPI_|\bucp_"
+    r"\b(?:pnccl|nccl|rccl|hccl|Hccl)[A-Z_]|ProcessGroup(?:NCCL|Gloo|MPI|HCCL|UCC)|c10d::|\bgloo::|\bP?MPI_|\bucp_"
     r"|\bibv_|WorkNCCL|WorkHCCL|\bncclCommWatchdog"
 )
 #: Of a framework that no rule knows: code about parallelism whose name says that it waits or exchanges.

@@ -42,6 +42,8 @@ _SAMPLE: Final = re.compile(
 _STYLE: Final = re.compile(r"\x1b\[[\d;]{0,12}m")
 #: A number and its unit are one cell.
 _UNIT_GAP: Final = re.compile(r"(?<=\d) (?=[KMGT]?i?[Bb](?:/s|ps)(?:\s|$))")
+#: What parts two columns that are below the words of a header.
+_GAP: Final = re.compile(r"\s{2,200}")
 #: The mark of an item of a list in YAML, which stands below the list's key.
 _ITEM: Final = re.compile(r"\s*- (?=\w)")
 #: A word of a header whose columns are two spaces apart.
@@ -203,11 +205,21 @@ def _aligned(text: str, form: Format) -> Iterator[Entry]:
         if form.sign.search(line):
             edges = _column_edges(line)
         elif line[:1].strip():
-            cells = {name: line[begin:end].strip() for name, begin, end in edges}
+            cells = dict(zip((name for name, *_ in edges), _cells(line, edges), strict=True))
             subject, node = cells.pop("NAME", ""), cells.pop("NODE", "")
             place = ("", subject) if is_node else (subject, node)
             for name, cell in cells.items():
                 yield Entry((name,), cell, number, *place)
+
+
+def _cells(line: str, edges: Sequence[tuple[str, int, int | None]]) -> list[str]:
+    """The cells of a row; where each column has one, gaps part them: in a paste the header may be
+    further left or right than its rows.
+    """
+    by_gaps = _GAP.split(line.strip())
+    if len(by_gaps) == len(edges):
+        return by_gaps
+    return [line[begin:end].strip() for _, begin, end in edges]
 
 
 def _column_edges(header: str) -> list[tuple[str, int, int | None]]:

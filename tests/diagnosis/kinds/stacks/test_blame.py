@@ -30,7 +30,7 @@ def rule_and_ranks(*groups: Group, **known: object) -> tuple[str, tuple[int, ...
 
 def test_no_rank_or_one_rank_is_compared_with_nobody() -> None:
     assert told().reason == "No rank's stack could be read."
-    assert told(group(COMM, "3")).reason.startswith("Only one rank could be read")
+    assert told(group(COMM, "3")).reason.startswith("Rank 3 is in comm of train.py. It is the only rank")
     assert (told().rule, told(group(COMM, "3")).rule) == ("too_few", "too_few")
     assert rule_and_ranks(group(COMM, "3"), missing=[4]) == ("missing", (4,))
 

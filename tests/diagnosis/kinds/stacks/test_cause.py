@@ -48,3 +48,11 @@ def test_of_processes_that_all_wait_and_of_a_silent_node_only_the_time_out_is_kn
     assert cause(StackFinding(suspect_nodes=("n3",), suspects=(Suspect("n3", score=0.8),)))[0] == (
         "framework.collective.timeout"
     )
+
+
+def test_what_all_dumped_ranks_do_names_the_cause_where_there_is_nobody_to_compare_with() -> None:
+    alone = StackGroup((0,), "host", "waiting for its data loader")
+    other = StackGroup((1,), "host", "reading or writing a checkpoint")
+    assert cause(StackFinding(groups=(alone,), rule="too_few")) == ("framework.dataloader", 0.375)
+    assert cause(StackFinding(groups=(alone, other))) == ("", 0.0)
+    assert cause(StackFinding(groups=(StackGroup((0,), "local", "in step"),))) == ("", 0.0)

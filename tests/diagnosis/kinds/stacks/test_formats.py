@@ -9,6 +9,7 @@ import pytest
 from diagnosis.kinds.stacks import parse_stack, sniff  # noqa: F401
 from diagnosis.kinds.stacks.ranks.dumped_processes import AGENT, LOADER, TRAINER, role_of
 from diagnosis.kinds.stacks.read.stack_frames import unpack
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import parse
 
 PYSPY = """Process 4784: /usr/bin/python3 -u train.py --local-rank=3
@@ -283,3 +284,12 @@ def test_an_empty_file_named_after_a_rank_among_stacks_is_evidence():
     dumps, parsed = read("", "job/stacks/n1/rank-00012.txt")
     assert dumps[0].status == "empty"
     assert parsed.skipped is None
+
+
+def test_a_call_by_the_profiling_name_of_mpi_is_a_wait_for_peers() -> None:
+    text = "Thread 3 (Thread 0x7f11 (LWP 88)):\n#0  0x00007f10 in progress_engine () from /opt/pal.so\n"
+    text += "#1  0x00007f12 in {call} () from /opt/libmp.so\n"
+    text += "#2  0x00007f14 in run_in_background (s=...) at ops.cc:9\n"
+    files = [parse(text.format(call=call), "a.txt") for call in ("PMPI_Bcast", "RUMPI_Bcast")]
+    found = [stacks_json([file]) for file in files]
+    assert [one["common_wait"] for one in found] == ["in PMPI_Bcast", ""]
