@@ -51,7 +51,7 @@ def crashes_of_ended(catalogue: Catalogue) -> set[int]:
 
 def habitual_errors(catalogue: Catalogue) -> set[int]:
     """Exceptions, and errors without a rule, of writers that print tracebacks again and again with
-    ordinary lines between them, except those that ended a process: a program that prints its third
+    as many different ordinary lines between them, except those that ended a process: a program that prints its third
     one survived two. O(occurrences).
     """
     events = catalogue.events
@@ -69,7 +69,7 @@ def habitual_errors(catalogue: Catalogue) -> set[int]:
     is_ordinary = is_plain & ~pl.col("is_exception") & ~is_part
     plain = _of_events(catalogue, is_ordinary).join(often, on=_WRITER)
     between = plain.filter(pl.col("first_line").is_between("since", "until", closed="none"))
-    shown = between.group_by(_WRITER).agg(lines=pl.col("n").sum(), heads=pl.col("heads").first())
+    shown = between.group_by(_WRITER).agg(lines=pl.len(), heads=pl.col("heads").first())
     went_on = shown.filter(pl.col("lines") >= pl.col("heads"))
     is_error = pl.col("role").is_null() & (pl.col("level") >= Level.ERROR)
     is_own = (pl.col("is_exception") | is_error) & ~catalogue.has("decision")

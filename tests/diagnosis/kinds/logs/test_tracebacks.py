@@ -43,7 +43,7 @@ def test_a_program_that_prints_tracebacks_again_and_again_goes_on(tmp_path: Path
     for n in range(6):
         lines += [HEAD, '  File "reward.py", line 12, in score', "    a, b = parse(text)"]
         lines += ["TypeError: cannot unpack non-iterable NoneType object"]
-        lines += [f"answer {n} is {word}" for word in ("long", "new to us", "kept")]
+        lines += [f"answer {n} is {word}" for word in ("long", "new", "kept", "scored", "sent", "read", "paid")]
     assert not told(["rollout begins", *lines], tmp_path)["logs"]["is_failure"]
 
 
