@@ -51,8 +51,8 @@ def crashes_of_ended(catalogue: Catalogue) -> set[int]:
 
 def habitual_errors(catalogue: Catalogue) -> set[int]:
     """Exceptions, and errors without a rule, of writers that print tracebacks again and again with
-    as many different ordinary lines between them, except those that ended a process: a program that prints its third
-    one survived two. O(occurrences).
+    as many different ordinary lines between them, except those that ended a process: a program that
+    prints its third one survived two. O(occurrences).
     """
     events = catalogue.events
     if events["n"].filter(events["signature"] == HEAD).sum() < THRESHOLDS.habit:
