@@ -185,3 +185,8 @@ def test_what_a_line_of_progress_states_is_no_error() -> None:
     assert seen(f"{measured}\n")["errors"] == []
     alone = "the loader of rank 3 did not return a batch for 240 s"
     assert [error["signature"] for error in seen(f"{alone}\n")["errors"]] == ["loader.stuck"]
+
+
+def test_a_line_of_progress_that_says_that_its_numbers_are_none_is_an_error() -> None:
+    found = seen("step 91, 0.61 s: ValueError: loss is nan at step 91, stopping\n")["errors"]
+    assert [error["signature"] for error in found] == ["numerics.nan"]

@@ -64,6 +64,11 @@ def test_a_number_that_few_ranks_name_names_nobody(tmp_path: Path) -> None:
     assert ranks_that_complain(dict.fromkeys(range(4), 5), tmp_path) == {}
 
 
+def test_two_ranks_that_all_others_name_are_not_told_apart(tmp_path: Path) -> None:
+    both = {rank: "4 and 5" for rank in range(8) if rank not in (4, 5)}
+    assert ranks_that_complain(both, tmp_path) == {}
+
+
 def test_a_number_in_the_header_of_a_line_names_no_rank(tmp_path: Path) -> None:
     without_third = {rank: "of mine" for rank in range(8) if rank != 3}
     assert ranks_that_complain(without_third, tmp_path) == {}
