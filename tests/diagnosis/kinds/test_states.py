@@ -372,19 +372,18 @@ def test_a_crash_of_a_container_fails_the_job_and_accuses_no_machine() -> None:
 
 
 def test_what_ended_a_container_that_runs_again_is_of_the_time_before() -> None:
-    pod = "Name:    llm-0\nNamespace:  train\nNode:    gpu-7/10.0.0.7\nContainers:\n  main:\n"
-    killed = f"{pod}    State:    %s\n    Last State:  Terminated\n      Reason:  OOMKilled\n"
+    killed = f"{POD}    State:    %s\n    Last State:  Terminated\n      Reason:  OOMKilled\n"
     assert [found.is_former for found in results(killed % "Running", "pod.txt")] == [True]
     assert [found.is_former for found in results(killed % "Waiting", "pod.txt")] == [False]
 
 
 def test_what_a_terminated_container_states_of_itself_is_how_it_ended() -> None:
-    pod = "Name:    llm-0\nNamespace:  train\nNode:    gpu-7/10.0.0.7\nContainers:\n  main:\n"
-    killed = f"{pod}    State:    %s\n      Reason:  OOMKilled\n"
+    killed = f"{POD}    State:    %s\n      Reason:  OOMKilled\n"
     assert [found.is_end for found in results(killed % "Terminated", "pod.txt")] == [True]
     assert [found.is_end for found in results(killed % "Waiting", "pod.txt")] == [False]
 
 
+POD = "Name:    llm-0\nNamespace:  train\nNode:    gpu-7/10.0.0.7\nContainers:\n  main:\n"
 CARD = """Sun Mar  1 09:11:02 2026
 +-----------------------------------------------------------------------------------------+
 | NVIDIA-SMI 550.54.15              Driver Version: 550.54.15      CUDA Version: 12.4     |
