@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from diagnosis.command.batch import Line
     from diagnosis.history import History
-    from diagnosis.json_values import JsonObject
     from diagnosis.kinds.logs.meaning.signatures import SignatureSet
     from diagnosis.model import OnStage
+    from diagnosis.values.json_values import JsonObject
 
     type _Given = tuple[History | None, SignatureSet | None]
 
@@ -115,14 +115,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands = {"diagnose": _diagnose, "learn": _learn, "templates": _templates, "formats": _formats}
         return commands[options.command](options, work)
     except (UsageError, FileNotFoundError) as error:
-        from diagnosis.plain import visible
+        from diagnosis.values.plain import visible
 
         print(visible(f"diagnosis: {error}"), file=sys.stderr)
         return EXIT_UNUSABLE
     except BrokenPipeError:
         return EXIT_DIAGNOSED
     except BaseException as error:
-        from diagnosis import faults
+        from diagnosis.processing import faults
 
         if not faults.is_fault(error):
             raise
@@ -186,7 +186,7 @@ def _diagnose_batch(options: argparse.Namespace, given: _Given, work: Path) -> i
 def _batch_line(job: Path, options: argparse.Namespace, given: _Given, work: Path) -> Line:
     from diagnosis.command.batch import Line
     from diagnosis.model import ignore_progress
-    from diagnosis.plain import visible
+    from diagnosis.values.plain import visible
 
     data: JsonObject
     is_unusable, is_accused = False, False
@@ -204,7 +204,7 @@ def _batch_line(job: Path, options: argparse.Namespace, given: _Given, work: Pat
 
 def _reason(error: BaseException) -> str:
     """Why a job of a batch has no diagnosis. Raises what no job caused."""
-    from diagnosis import faults
+    from diagnosis.processing import faults
 
     if isinstance(error, (UsageError, FileNotFoundError)):
         return str(error)
@@ -237,7 +237,8 @@ def _report(
     found = gathering.gather([*paths, *extra], work, hints=hints, on_stage=on_stage, meanwhile=_load_engine)
     if not any(gathering.is_readable(parsed) for parsed in found.parsed):
         raise UsageError(_nothing_found(found))
-    from diagnosis import budgets, pipeline, report, runners
+    from diagnosis import pipeline, report, runners
+    from diagnosis.processing import budgets
 
     with runners.Processes(parse_pool.processes(), options.memory_mb << 20) as runner:
         diagnosis = pipeline.diagnose(
@@ -279,7 +280,8 @@ def _given(options: argparse.Namespace) -> _Given:
 
 def _load_engine() -> None:
     """Loads what the diagnosis needs."""
-    from diagnosis import classify_model, pipeline, report  # noqa: F401
+    from diagnosis import pipeline, report  # noqa: F401
+    from diagnosis.kinds.logs.classifying import classify_model
     from diagnosis.kinds.logs.meaning import signatures
 
     signatures.load()

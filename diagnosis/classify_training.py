@@ -1,4 +1,4 @@
-"""Train, measure and admit the learned part of classification (:mod:`diagnosis.classify_model`).
+"""Train, measure and admit the learned part of classification (:mod:`diagnosis.kinds.logs.classifying.classify_model`).
 
 The scores are those of ridge regression in its dual form: one linear system over the samples gives
 the weights, and from the same inverse follow, without training again, the scores that each rule's
@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from diagnosis import taxonomy
-from diagnosis.classify import Hint, classify
-from diagnosis.classify_model import Level, Model, Record, digest, dumps, features_of, starter
+from diagnosis.kinds.logs.classifying.classify import Hint, classify
+from diagnosis.kinds.logs.classifying.classify_model import Level, Model, Record, digest, dumps, features_of, starter
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import Signature, SignatureSet, Strength
 from diagnosis.model import Role

@@ -18,11 +18,12 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from diagnosis import kept_lines, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import Place, decode
 from diagnosis.evidence.decoding import ReportPart
+from diagnosis.files import kept_lines
+from diagnosis.files.kept_lines import KEPT_SCHEMA
 from diagnosis.files.parsing import parse
-from diagnosis.kept_lines import KEPT_SCHEMA
 from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source

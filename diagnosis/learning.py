@@ -7,8 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import inventory
-from diagnosis.evidence import Fact, Place
+from diagnosis.evidence import Fact, Place, inventory
 from diagnosis.facts import setups
 from diagnosis.history import JobEvents
 from diagnosis.kinds import kind_table

@@ -12,36 +12,37 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from diagnosis import faults, inventory, thresholds
-from diagnosis.advice_records import Advice
+from diagnosis import thresholds
 from diagnosis.advising.advice import advise
 from diagnosis.advising.advice_facts import AdviceEvidence, FlowPart, JobPart, LogPart
-from diagnosis.budgets import Alarm, Budgets
-from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check, slowdowns
 from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclusion_records import report_of as conclusion_report
 from diagnosis.conclusion.model import Answer, Conclusion
 from diagnosis.conclusion.sentences.reasons import reasons
-from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding, decode
+from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding, decode, inventory
+from diagnosis.evidence.inventory import Inventory
 from diagnosis.facts import fact_table, setups, trends, unevenness
 from diagnosis.files import alike_texts
 from diagnosis.files.input_rows import QuietTexts, input_rows, read_quiet_texts
 from diagnosis.files.unread_files import MAX_NAMED_FILES, unread_sentences
 from diagnosis.history import History, JobEvents
-from diagnosis.inventory import Inventory
-from diagnosis.job_description import describe_job
 from diagnosis.joining import checked_suspects, joined_suspects, logs_or_stacks
+from diagnosis.joining.job_description import describe_job
 from diagnosis.kinds import checks, kind_table, stacks, states
 from diagnosis.kinds.flows.layout.stated import StatedLayout, machines_of
 from diagnosis.kinds.logs.causes.failure_facts import Given
+from diagnosis.kinds.logs.classifying.classify_model import Model, starter
 from diagnosis.kinds.logs.decide import attempts
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.model import Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
+from diagnosis.processing import faults
+from diagnosis.processing.budgets import Alarm, Budgets
+from diagnosis.records.advice_records import Advice
+from diagnosis.records.report_records import HistoryRow, JobRow
+from diagnosis.records.result import NO_LOGS, LogDiagnosis
 from diagnosis.report import Diagnosis, logs_report
-from diagnosis.report_records import HistoryRow, JobRow
-from diagnosis.result import NO_LOGS, LogDiagnosis
 
 if TYPE_CHECKING:
     from diagnosis.kinds.flows.tell.report_rows import FlowReport

@@ -9,12 +9,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from diagnosis.advice_records import Advice
 from diagnosis.conclusion.conclusion_records import ConclusionReport
 from diagnosis.conclusion.invariants import Answered, violations
 from diagnosis.evidence import FactSummary, Suspect
-from diagnosis.plain import plain
-from diagnosis.report_records import (
+from diagnosis.records.advice_records import Advice
+from diagnosis.records.report_records import (
     ClockRow,
     ClueRow,
     EventRow,
@@ -29,7 +28,8 @@ from diagnosis.report_records import (
     RunnerUp,
     SuspectRow,
 )
-from diagnosis.result import Clue, Indicator, LineRef, LogDiagnosis, LogEvent
+from diagnosis.records.result import Clue, Indicator, LineRef, LogDiagnosis, LogEvent
+from diagnosis.values.plain import plain
 
 VERSION: Final = 2
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from diagnosis.faults import MemoryLimitReached
 from diagnosis.kinds.flows.capture.partitions import run_part
+from diagnosis.processing.faults import MemoryLimitReached
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
-from diagnosis.knowledge_files import parsed
+from diagnosis.knowledge.knowledge_files import parsed
 
 UNKNOWN = "unknown"
 NONE = "none"

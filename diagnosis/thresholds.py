@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 #: The files of each set of tables. No two sections have one name.
 FILES: Final = {

@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from diagnosis import numbers
+from diagnosis.values import numbers
 
 #: a digest as callers state it
 SHA256 = re.compile(r"[0-9a-fA-F]{64}")

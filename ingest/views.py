@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from diagnosis import numbers
+from diagnosis.values import numbers
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
 from ingest.bodies import ADMISSION, admission_answer, takes_bytes

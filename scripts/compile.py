@@ -1,6 +1,7 @@
 """Compile the engine's loops once, before several processes that need them begin together: a loop takes a second.
 
-A small log is read in the interpreter (`diagnosis.jit`), so that a diagnosis of a sample alone would compile nothing.
+A small log is read in the interpreter (`diagnosis.processing.jit`), so that a diagnosis of a sample alone would
+compile nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from diagnosis import ParseHints, jit, machine_code, parse
+from diagnosis import ParseHints, parse
 from diagnosis.pipeline import diagnose
+from diagnosis.processing import jit, machine_code
 from ingest.wire import loki, otlp, scanning
 from ingest.wire.rows import Budget
 from triage.places import ROOT

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from diagnosis import taxonomy
-from diagnosis.plain import csv_cell, percent
+from diagnosis.values.plain import csv_cell, percent
 from triage.models import Incident
 from triage.selectors.advice import advice_now, tried_acts, tried_words
 from triage.selectors.incident import IncidentView, SuspectView, log_url

@@ -15,7 +15,7 @@ import polars as pl
 
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, PP
 from diagnosis.kinds.flows.steps.rank_lanes import lanes_path
-from diagnosis.plain import csv_cell
+from diagnosis.values.plain import csv_cell
 
 #: The most segments of a view; more are a heat map.
 MAX_SEGMENTS = 12_000
@@ -113,7 +113,7 @@ def port_lines(table: Path, port: str) -> dict[str, list[float]]:
 
 
 def write_ports_csv(table: Path, target: Path) -> None:
-    """The whole table as CSV, without names that act (:func:`diagnosis.plain.csv_cell`)."""
+    """The whole table as CSV, without names that act (:func:`diagnosis.values.plain.csv_cell`)."""
     rows = pl.scan_parquet(table)
     names = {name: csv_cell(name) for name in rows.select(pl.col("port").unique()).collect()["port"]}
     rows.with_columns(pl.col("port").replace(names)).sink_csv(target)

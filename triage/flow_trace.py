@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, PP
-from diagnosis.plain import visible_json
+from diagnosis.values.json_values import Json, JsonObject
+from diagnosis.values.plain import visible_json
 
 THREAD_OF_KIND = {"step": 0, PP: 1, DP: 2, EP: 3}
 TITLE_OF_KIND = {PP: "pipeline", DP: "gradients", EP: "experts"}

@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import Resolver404, resolve, reverse
 
-from diagnosis.plain import visible, visible_json
+from diagnosis.values.plain import visible, visible_json
 from ingest.spans import span
 from ingest.tracing import current_trace, of_request, tracing
 from triage.account_adapters import has_initial_password, lacks_second_step

@@ -12,7 +12,7 @@ from allauth.account.adapter import get_adapter
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from diagnosis.plain import text, visible
+from diagnosis.values.plain import text, visible
 
 log = logging.getLogger(__name__)
 _MAX_CHARS = 150

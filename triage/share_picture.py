@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
-from diagnosis import plain, taxonomy
+from diagnosis import taxonomy
+from diagnosis.values import plain
 from triage.selectors.strip import Strip
 from triage.selectors.strip_axis import Tick
 

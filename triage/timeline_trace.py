@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from diagnosis.plain import visible_json
+from diagnosis.values.plain import visible_json
 from triage.lanes import unfold
 
 #: the job's own track; nodes start at 1

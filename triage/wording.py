@@ -8,7 +8,7 @@ from datetime import datetime
 from django.conf import settings
 from django.utils import timezone
 
-from diagnosis import plain
+from diagnosis.values import plain
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 

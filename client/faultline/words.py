@@ -11,7 +11,7 @@ from typing import Any
 
 from faultline import sending
 
-#: what is hidden, acts on a terminal or changes the direction of text: a copy of `diagnosis.plain.HIDDEN`
+#: what is hidden, acts on a terminal or changes the direction of text: a copy of `diagnosis.values.plain.HIDDEN`
 HIDDEN = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"

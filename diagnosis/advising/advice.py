@@ -11,10 +11,10 @@ from itertools import takewhile
 from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.advice_records import Advice, AdviceCost, AdvisedCheck, NearRule, PassedRule
 from diagnosis.advising.advice_facts import AdviceEvidence, JobPart, Known, facts_of, machines_in
 from diagnosis.advising.ladder import Condition, Facts, Ladder, Rule, load
-from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, was_tried
+from diagnosis.records.advice_records import Advice, AdviceCost, AdvisedCheck, NearRule, PassedRule
+from diagnosis.records.tried import ACTIONS, EVICTING_ACTIONS, was_tried
 
 LIMITS: Final = thresholds.limits("advice")
 

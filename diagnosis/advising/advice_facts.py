@@ -16,7 +16,7 @@ from diagnosis.advising.ladder import Facts, FactValue, Ladder
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Answer, symptom_of
 from diagnosis.evidence import SlowFinding, StackFinding, Suspect
 from diagnosis.evidence.rank_names import ranks_text
-from diagnosis.tried import EVICTING_ACTIONS, TriedAction, tried_actions
+from diagnosis.records.tried import EVICTING_ACTIONS, TriedAction, tried_actions
 
 THRESHOLDS: Final = thresholds.of("advice")
 

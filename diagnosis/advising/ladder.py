@@ -11,8 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from diagnosis.knowledge_files import parsed
-from diagnosis.tried import ACTIONS
+from diagnosis.knowledge.knowledge_files import parsed
+from diagnosis.records.tried import ACTIONS
 
 #: Every fact that a rule may test, with its meaning.
 FACTS = {

@@ -15,7 +15,7 @@ from rich.text import Text
 from diagnosis.conclusion.model import Answer, symptom_of
 from diagnosis.evidence import Suspect, decode
 from diagnosis.evidence.decoding import ReportPart
-from diagnosis.plain import percent
+from diagnosis.values.plain import percent
 
 _MAX_EVENTS, _MAX_SUSPECTS, _MAX_LINES = 8, 6, 3
 _MAX_NOTES, _MAX_LEFT_OUT = 12, 5

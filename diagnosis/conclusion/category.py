@@ -8,7 +8,7 @@ from typing import Any, Final
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import Finding, Result, StackFinding
 from diagnosis.joining import checked_suspects
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("category")

@@ -28,7 +28,7 @@ from diagnosis.evidence import (
     Suspect,
 )
 from diagnosis.model import JobHints
-from diagnosis.result import NO_LOGS, LogDiagnosis
+from diagnosis.records.result import NO_LOGS, LogDiagnosis
 
 THRESHOLDS: Final = thresholds.of("conclude")
 

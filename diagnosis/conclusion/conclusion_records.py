@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from diagnosis.advice_records import Advice
 from diagnosis.conclusion.model import Conclusion, Disagreement, Fault, Moment, OfferedCheck, Slowdown
 from diagnosis.evidence import Finding, Place, Reference
+from diagnosis.records.advice_records import Advice
 
 
 class AlternativeRow(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Final
 from diagnosis.conclusion.model import STATED_ENDS, Slowdown
 from diagnosis.evidence import NO_FACTS, SETUP_CHECK, FactSummary, FlowFinding, Result, StackFinding
 from diagnosis.model import HANG_ALARM, AlarmNote
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.result import LogDiagnosis
 
 #: Slow parts that last: without logs, what flows show of them is the course of the job.
 _LASTING_KINDS: Final = ("slow_group", "slow_switch")

@@ -11,7 +11,7 @@ from typing import Final
 
 from diagnosis.conclusion.model import Disagreement, Side
 from diagnosis.evidence import Finding, FlowFinding, Result, Suspect
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.result import LogDiagnosis
 
 #: The uploader's possible outcomes, and the outcomes of the logs that agree with each. Logs that run to their last line
 #: show no end: they contradict none.

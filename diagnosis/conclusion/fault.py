@@ -16,7 +16,7 @@ from diagnosis.conclusion.findings import places_of, rank_place
 from diagnosis.conclusion.model import Fault
 from diagnosis.evidence import PLACE_KINDS, Finding, Place, StackFinding, Suspect
 from diagnosis.evidence.stack_findings import DumpedRank
-from diagnosis.result import LineRef, LogDiagnosis, LogEvent
+from diagnosis.records.result import LineRef, LogDiagnosis, LogEvent
 
 LIMITS: Final = thresholds.limits("fault")
 

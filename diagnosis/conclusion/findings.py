@@ -22,9 +22,9 @@ from diagnosis.evidence import (
     StackFinding,
 )
 from diagnosis.model import JobHints, Role
-from diagnosis.plain import counted, duration, times_as_long
-from diagnosis.quotes import quote
-from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
+from diagnosis.records.result import Attempt, LineRef, LogDiagnosis, LogEvent
+from diagnosis.values.plain import counted, duration, times_as_long
+from diagnosis.values.quotes import quote
 
 THRESHOLDS: Final = thresholds.of("findings")
 

@@ -10,15 +10,15 @@ from typing import Final
 
 import msgspec
 
-from diagnosis.advice_records import Advice
 from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM, NONE
 from diagnosis.conclusion.conclusion_records import ConclusionReport
 from diagnosis.conclusion.model import CONDITIONS, EPSILON
 from diagnosis.conclusion.sentences.sentence import contains_name
 from diagnosis.evidence import PLACE_KINDS
 from diagnosis.evidence.decoding import ReportPart
+from diagnosis.records.advice_records import Advice
+from diagnosis.records.tried import EVICTING_ACTIONS
 from diagnosis.taxonomy import UNKNOWN
-from diagnosis.tried import EVICTING_ACTIONS
 
 
 class Answered(msgspec.Struct, frozen=True):

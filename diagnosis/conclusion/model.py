@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from diagnosis.advice_records import Advice
 from diagnosis.evidence import Finding, Place
+from diagnosis.records.advice_records import Advice
 
 #: The possible conditions of a job.
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")

@@ -17,8 +17,8 @@ from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
 from diagnosis.facts import trends
-from diagnosis.report_records import IterationRow
-from diagnosis.stats import spread
+from diagnosis.records.report_records import IterationRow
+from diagnosis.values.stats import spread
 
 THRESHOLDS: Final = thresholds.of("slowdowns")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from diagnosis.json_values import Json, JsonObject
-from diagnosis.plain import plain
+from diagnosis.values.json_values import Json, JsonObject
+from diagnosis.values.plain import plain
 
 #: A part of a report: the record of this diagnosis, or its JSON, fresh or stored, whose keys are not known here.
 type ReportPart = msgspec.Struct | JsonObject | None

@@ -9,8 +9,8 @@ from typing import Final, Self
 import msgspec
 
 from diagnosis.evidence.place_names import Place
-from diagnosis.plain import counted
-from diagnosis.plain import text as stored_text
+from diagnosis.values.plain import counted
+from diagnosis.values.plain import text as stored_text
 
 #: Facts that are kept of one file.
 MAX_FACTS: Final = 100_000

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from diagnosis import numbers
 from diagnosis.evidence import Fact
+from diagnosis.values import numbers
 
 #: "assumed": nodes times what machines of the cluster usually have; no evidence says so
 type Source = Literal["stated", "ranks", "devices", "assumed"]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from diagnosis import thresholds
 from diagnosis.evidence import Measure
-from diagnosis.plain import amount, duration
+from diagnosis.values.plain import amount, duration
 
 THRESHOLDS: Final = thresholds.of("unevenness")
 

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from diagnosis import thresholds
 from diagnosis.evidence import SETUP_CHECK, Check, Fact, Outcome, Result, number_of
 from diagnosis.facts.majority import is_of_most
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 LIMITS: Final = thresholds.limits("setups")
 

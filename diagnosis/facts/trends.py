@@ -16,8 +16,8 @@ import numpy.typing as npt
 from diagnosis import thresholds
 from diagnosis.evidence import Check, Measure, Outcome, Result
 from diagnosis.facts.measure_tables import Table, table_of
-from diagnosis.knowledge_files import table
-from diagnosis.plain import amount
+from diagnosis.knowledge.knowledge_files import table
+from diagnosis.values.plain import amount
 
 THRESHOLDS: Final = thresholds.of("trends")
 

@@ -19,10 +19,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import Check, Measure, Outcome, Result
 from diagnosis.facts.measure_tables import Table, aligned, in_words, table_of
 from diagnosis.facts.uneven_work import lost_to_moving_work
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("unevenness")
 

@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from diagnosis import log_lines
 from diagnosis.evidence import Fact, Place, number_of
 from diagnosis.kinds import states
 from diagnosis.model import Parsed, ReadRange
+from diagnosis.values import log_lines
 
 #: Bytes and lines of a text that are read, and texts of a job.
 MAX_BYTES: Final = 64 << 10

@@ -9,8 +9,8 @@ from diagnosis.files.unread_files import quiet_texts, unread_files, unread_reaso
 from diagnosis.kinds import states
 from diagnosis.kinds.logs.columns import physical
 from diagnosis.model import LOG_KINDS, Parsed, ReadRange
-from diagnosis.report_records import InputRow
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.report_records import InputRow
+from diagnosis.records.result import LogDiagnosis
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from diagnosis import faults
 from diagnosis.files.parsing import parse
 from diagnosis.files.recognise import LogKinds, OrdinaryLines
 from diagnosis.kinds.evidence_kind import HEAD_BYTES
@@ -39,6 +38,7 @@ from diagnosis.kinds.logs.log_parsing import SmallLog, parse_together
 from diagnosis.kinds.logs.read import lines
 from diagnosis.kinds.logs.text import hashing
 from diagnosis.model import Parsed, ParseHints
+from diagnosis.processing import faults
 
 #: Bytes of a file list from which further processes are started. Loading the engine again and learning the messages in
 #: each process takes as long as reading about 100 MB.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds import kind_table
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile
 from diagnosis.model import Kind, Parsed, ParseHints
+from diagnosis.processing.checked_stream import CheckedStream
 
 
 def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:

@@ -7,8 +7,8 @@ from typing import Final
 
 from diagnosis.kinds import documents
 from diagnosis.model import LOG_KINDS, Parsed
-from diagnosis.plain import counted
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.result import LogDiagnosis
+from diagnosis.values.plain import counted
 
 #: Files that a sentence each is said of; of others their number.
 MAX_NAMED_FILES: Final = 8

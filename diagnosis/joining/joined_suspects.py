@@ -10,9 +10,10 @@ from typing import Final
 
 import msgspec
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import FlowFinding, Suspect
-from diagnosis.result import NO_LOGS, LogDiagnosis
+from diagnosis.records.result import NO_LOGS, LogDiagnosis
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("joined_suspects")
 

@@ -13,7 +13,7 @@ from typing import Final
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import FlowFinding, StackFinding
 from diagnosis.joining.stopped_hangs import with_stall
-from diagnosis.result import LogDiagnosis, Verdict
+from diagnosis.records.result import LogDiagnosis, Verdict
 
 THRESHOLDS: Final = thresholds.of("joined_suspects")
 

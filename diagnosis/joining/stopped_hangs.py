@@ -12,7 +12,7 @@ import numpy as np
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import FlowFinding, StackFinding
 from diagnosis.model import Role
-from diagnosis.result import LogDiagnosis, LogEvent, Verdict
+from diagnosis.records.result import LogDiagnosis, LogEvent, Verdict
 from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("lifecycles")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from diagnosis import faults
-from diagnosis.checked_stream import CheckedStream
 from diagnosis.model import Parsed, ParseHints
+from diagnosis.processing import faults
+from diagnosis.processing.checked_stream import CheckedStream
 
 if TYPE_CHECKING:
     from diagnosis.evidence import Fact, Measure, Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from diagnosis.kinds.evidence_kind import Format
 from diagnosis.kinds.kind_table import TABLE
-from diagnosis.plain import visible
+from diagnosis.values.plain import visible
 
 _EXAMPLE_CHARACTERS = 60
 

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from diagnosis.live.job_state import JobState
-from diagnosis.stats import MAD_TO_SIGMA
+from diagnosis.values.stats import MAD_TO_SIGMA
 
 #: Maximum that :func:`spread` says: more is no noise.
 MAX_SPREAD: Final = 0.5

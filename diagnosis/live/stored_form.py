@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from diagnosis.json_values import Json, JsonObject
 from diagnosis.live.alarms import AlarmRow
 from diagnosis.live.job_state import JobState
 from diagnosis.live.observation import Observation
 from diagnosis.live.site_time import Moment
 from diagnosis.live.watches import TABLE, losses
 from diagnosis.live.watches.losses import LossState
-from diagnosis.plain import plain
+from diagnosis.values.json_values import Json, JsonObject
+from diagnosis.values.plain import plain
 
 
 def encode(part: object) -> Any:

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
-from diagnosis import numbers
+from diagnosis.values import numbers
 from ingest.api.schema import for_programmers
 from ingest.api.strict import NoFields
 from ingest.bodies import RECEIVED

@@ -10,7 +10,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from diagnosis import numbers
+from diagnosis.values import numbers
 from ingest import selectors, services
 from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor, asks
 from ingest.api.serializers import (

@@ -16,7 +16,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from diagnosis import numbers
+from diagnosis.values import numbers
 from ingest import selectors, services, storage
 from ingest.api.base import ApiView, asks
 from ingest.api.jobs import job_of

@@ -16,9 +16,8 @@ import polars as pl
 
 import diagnosis.kinds.logs.read.reader  # noqa: F401  # loaded once, before readers are forked
 from diagnosis import merge, parse
-from diagnosis import parsed as parsed_files
 from diagnosis.archive import archives
-from diagnosis.budgets import CpuAlarm
+from diagnosis.files import parsed as parsed_files
 from diagnosis.files.parse_pool import Task, read_together
 from diagnosis.history import History
 from diagnosis.keeping import condense
@@ -30,6 +29,7 @@ from diagnosis.live import encode
 from diagnosis.live.reading.observe import Range, observe
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.pipeline import diagnose
+from diagnosis.processing.budgets import CpuAlarm
 from diagnosis.report import to_json
 from diagnosis.runners import Dask
 from ingest.isolation.offering import Parts, part_do
@@ -257,7 +257,7 @@ def diagnose_job(
 
     Requests bytes of evidence with ``read``, reports ``stage``, offers parts to other workers with ``offer``, ``take``
     and ``took`` (``are_far``: also to those of other machines), or gives them to the cluster at ``dask``. Tells with
-    ``step`` which stage with a budget runs (:mod:`diagnosis.budgets`).
+    ``step`` which stage with a budget runs (:mod:`diagnosis.processing.budgets`).
     """
     alarm = CpuAlarm(lambda stage: worker.tell("step", stage))
     held = _Held(worker, alarm)

@@ -9,8 +9,9 @@ from typing import Any
 import polars as pl
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 
-from diagnosis import JobHints, Parsed, parsed
-from diagnosis import kept_lines as stored_lines
+from diagnosis import JobHints, Parsed
+from diagnosis.files import kept_lines as stored_lines
+from diagnosis.files import parsed
 from diagnosis.kinds.logs.columns import joined, physical
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
@@ -133,8 +134,8 @@ def records_path(artifact: Artifact) -> Path | None:
 
 
 def kept_lines(artifact: Artifact) -> pl.DataFrame:
-    """The kept lines of a condensed log (:data:`diagnosis.kept_lines.KEPT_SCHEMA`), in order. Reads those of the whole
-    attempt.
+    """The kept lines of a condensed log (`diagnosis.files.kept_lines.KEPT_SCHEMA`), in order. Reads those of the
+    whole attempt.
     """
     assert artifact.kept_id is not None
     with storage.blob_open(artifact.kept_id) as file:

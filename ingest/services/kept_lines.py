@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diagnosis import kept_lines
+from diagnosis.files import kept_lines
 from ingest import storage, temp_files
 from ingest.models import Artifact, Blob
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from diagnosis import ParseHints, parsed
-from diagnosis.plain import text
+from diagnosis import ParseHints
+from diagnosis.files import parsed
+from diagnosis.values.plain import text
 from ingest import storage
 from ingest.models import Artifact, Job, Run
 from ingest.services.updating import update_each

@@ -7,7 +7,7 @@ import json
 from django.core.files.storage import storages
 from django.db import transaction
 
-from diagnosis import parsed
+from diagnosis.files import parsed
 from ingest import storage
 from ingest.locks import lock_rows
 from ingest.models import Artifact, Job, Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from diagnosis.plain import visible
+from diagnosis.values.plain import visible
 from ingest.services.work import Work
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from diagnosis import faults
+from diagnosis.processing import faults
 from ingest import processes, slots, spans, tracing
 from ingest.isolation import End, ReaderLost
 from ingest.locks import lock_rows

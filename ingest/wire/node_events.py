@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from diagnosis import plain
+from diagnosis.values import plain
 from ingest.refusals import Refused
 
 #: statements in one request

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from django.utils.text import slugify
 
-from diagnosis import numbers, plain
 from diagnosis.kinds.logs.unwrap.structured import known_fields, name_of
+from diagnosis.values import numbers, plain
 from ingest.refusals import Refused
 
 #: characters of one part of a path, and of a whole path

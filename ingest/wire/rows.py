@@ -13,8 +13,8 @@ from hashlib import blake2b
 from operator import le
 from typing import Final, NamedTuple
 
-from diagnosis import log_lines
 from diagnosis.kinds.logs.unwrap.structured import headed, stamp_of
+from diagnosis.values import log_lines
 from ingest.refusals import Refused
 
 #: records, and groups of them that share labels, in one request

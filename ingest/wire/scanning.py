@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.jit import compiled
+from diagnosis.processing.jit import compiled
 from ingest.wire.rows import Budget
 
 type Places = npt.NDArray[np.int64]

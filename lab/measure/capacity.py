@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import ParseHints, merge, parse
-from diagnosis import parsed as stored
+from diagnosis.files import parsed as stored
 from diagnosis.model import Kind
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json

@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import diagnosis
-from diagnosis import classify
-from diagnosis.classify_model import starter
+from diagnosis.kinds.logs.classifying import classify
+from diagnosis.kinds.logs.classifying.classify_model import starter
 from diagnosis.kinds.logs.meaning import signatures
 from lab.measure import wordings
 

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from diagnosis import parsed as parsed_files
+from diagnosis.files import parsed as parsed_files
 from diagnosis.files.parsing import parse
 from diagnosis.model import Kind, Parsed, ParseHints, ReadRange
 

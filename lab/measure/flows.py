@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from diagnosis.inventory import machine_of
+from diagnosis.evidence.inventory import machine_of
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.tell.engine import diagnose_flows
 from diagnosis.model import ParseHints
-from diagnosis.plain import plain
+from diagnosis.values.plain import plain
 from lab.exams.flows.capture import Case, build
 from lab.exams.flows.exam import SETS
 from lab.measure.evidence import SHARED

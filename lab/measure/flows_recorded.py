@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from diagnosis.inventory import machine_of
+from diagnosis.evidence.inventory import machine_of
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.tell.engine import diagnose_flows
 from diagnosis.model import ParseHints
-from diagnosis.plain import plain
+from diagnosis.values.plain import plain
 from lab.measure.evidence import SHARED
 
 DATA = SHARED / "data"

@@ -33,12 +33,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from diagnosis.inventory import machine_of
+from diagnosis.evidence.inventory import machine_of
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.capture import partitions
 from diagnosis.kinds.flows.tell.engine import diagnose_flows
 from diagnosis.model import ParseHints
-from diagnosis.plain import plain
+from diagnosis.values.plain import plain
 from lab.exams.flows.capture import Case, Spoil, build
 from lab.exams.flows.tenants import Fabric, Tenant, span
 from triage.flow_tables import timeline_view

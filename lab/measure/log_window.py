@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from diagnosis import Source
-from diagnosis import parsed as parsed_files
+from diagnosis.files import parsed as parsed_files
 from diagnosis.kinds.logs.columns.tables import COLUMNS, write_columns, write_part
 from diagnosis.model import Kind, Parsed
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from diagnosis.inventory import Machine
+from diagnosis.evidence.inventory import Machine
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.capture.capture import load_capture
 from diagnosis.kinds.flows.slow.delays import EVIDENCE, Delays, find_raised_stretches, measure_delays

@@ -34,12 +34,12 @@ _TELLING_MODULES = (
     "diagnosis.kinds.logs.decide.sentences",
     "diagnosis.kinds.logs.decide.timeline",
     "diagnosis.report",
-    "diagnosis.result",
+    "diagnosis.records.result",
     "diagnosis.taxonomy",
-    "diagnosis.tried",
+    "diagnosis.records.tried",
 )
 _EXPRESSION = re.compile(r"\bre\.(?:compile|search|match|fullmatch|finditer|findall|sub|split)\(")
-_JUDGING_MODULES = ("diagnosis.classify", "diagnosis.classify_model", "diagnosis.history", "diagnosis.inventory")
+_JUDGING_MODULES = ("diagnosis.history", "diagnosis.evidence.inventory")
 _NEUTRAL_VALUES: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "bool": lambda: False,

@@ -24,9 +24,9 @@ import polars as pl
 from threadpoolctl import threadpool_limits
 
 from diagnosis import taxonomy
-from diagnosis.classify import Hint, classify
-from diagnosis.classify_model import Model, Record, features_of, starter
 from diagnosis.classify_training import Ridge, samples_of, softmax, starter_records, tf_idf
+from diagnosis.kinds.logs.classifying.classify import Hint, classify
+from diagnosis.kinds.logs.classifying.classify_model import Model, Record, features_of, starter
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.text.mask import mask

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis import ParseHints, budgets, parse, pipeline
-from diagnosis.budgets import Budgets, CpuAlarm, Over
+from diagnosis import ParseHints, parse, pipeline
+from diagnosis.processing import budgets
+from diagnosis.processing.budgets import Budgets, CpuAlarm, Over
 from diagnosis.report import to_json
 from tests.diagnosis.test_pipeline import LOG
 

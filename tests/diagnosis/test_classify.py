@@ -1,7 +1,7 @@
 """Votes of rules, runner-up, several labels, and the right to be inconclusive."""
 
-from diagnosis.classify import THRESHOLDS, Hint, classify
-from diagnosis.classify_model import Level, Model
+from diagnosis.kinds.logs.classifying.classify import THRESHOLDS, Hint, classify
+from diagnosis.kinds.logs.classifying.classify_model import Level, Model
 from diagnosis.model import Role
 
 

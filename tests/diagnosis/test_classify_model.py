@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis import classify_model, classify_training
-from diagnosis.classify_model import Model, ModelError, Record
+from diagnosis import classify_training
+from diagnosis.kinds.logs.classifying import classify_model
+from diagnosis.kinds.logs.classifying.classify_model import Model, ModelError, Record
 from diagnosis.kinds.logs.meaning import signatures
 
 STRANGE = [

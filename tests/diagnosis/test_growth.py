@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from diagnosis import jit, pipeline
+from diagnosis import pipeline
 from diagnosis.files import gathering
 from diagnosis.kinds.logs.causes import case, divergence, launches, lifecycles, mentions, not_finite, outcome, phase
 from diagnosis.kinds.logs.causes.root_events import fallbacks, root_weights
@@ -24,6 +24,7 @@ from diagnosis.kinds.logs.decide import attempts, listed_events, read_notes, tim
 from diagnosis.kinds.logs.meaning import catalogue, roster, stages
 from diagnosis.kinds.logs.pace import pacing, planned_end, progress
 from diagnosis.kinds.logs.rows import clocks, events, templates
+from diagnosis.processing import jit
 from tests.diagnosis.test_work import word_of
 from tests.patience import counting_steps
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis import inventory
+from diagnosis.evidence import inventory
 from diagnosis.model import JobHints, Kind, Parsed
 
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import jit, machine_code
-from diagnosis.jit import compiled
 from diagnosis.kinds.logs.columns import records
 from diagnosis.kinds.logs.text import hashing, scan, stamps
+from diagnosis.processing import jit, machine_code
+from diagnosis.processing.jit import compiled
 
 
 @compiled

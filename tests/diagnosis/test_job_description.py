@@ -3,8 +3,8 @@
 from msgspec import UNSET
 
 from diagnosis.evidence import FlowFinding
-from diagnosis.inventory import Inventory
-from diagnosis.job_description import MAX_SWITCH_NAME, describe_job
+from diagnosis.evidence.inventory import Inventory
+from diagnosis.joining.job_description import MAX_SWITCH_NAME, describe_job
 from diagnosis.model import JobHints
 
 

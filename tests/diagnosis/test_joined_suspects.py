@@ -17,7 +17,7 @@ from diagnosis.kinds.stacks.blame import stack_cause
 from diagnosis.kinds.stacks.ranks import waits
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
-from diagnosis.result import LogDiagnosis, Verdict
+from diagnosis.records.result import LogDiagnosis, Verdict
 from tests.diagnosis.synthetic import Job, read_files
 from tests.diagnosis.test_log_engine import fallen_gpu
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnosis import keeping, kept_lines
+from diagnosis import keeping
+from diagnosis.files import kept_lines
 from diagnosis.files.gathering import Evidence, gather
 from diagnosis.keeping import PLANS, choose_rows, condense, verdict
 from diagnosis.model import ParseHints

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis import knowledge_files
+from diagnosis.knowledge import knowledge_files
 
 TEXT = 'title = "words"\n[[row]]\nid = 3\nshare = 0.5\nnames = ["a", "b"]\nis_known = true\n'
 

@@ -9,8 +9,8 @@ import pytest
 
 from diagnosis.history import History
 from diagnosis.pipeline import diagnose
-from diagnosis.plain import percent
 from diagnosis.report import to_json
+from diagnosis.values.plain import percent
 from tests.diagnosis.synthetic import PROGRESS, T0, Job, accused, healthy_history, read_files, told
 
 

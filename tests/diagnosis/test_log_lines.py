@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from diagnosis import log_lines
+from diagnosis.values import log_lines
 
 REPORT = ["Reported at 08:00:00", "GPU 0: NVIDIA H100", "Driver Version: 560.35.05", "Fan: 30 %"]
 

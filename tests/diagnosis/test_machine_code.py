@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diagnosis import machine_code
-from diagnosis.jit import compiled
+from diagnosis.processing import machine_code
+from diagnosis.processing.jit import compiled
 
 _LOOP = """
 import sys
 import numpy as np
-from diagnosis import jit
-from diagnosis.jit import compiled
+from diagnosis.processing import jit
+from diagnosis.processing.jit import compiled
 
 STEP = %d
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import diagnosis
-from diagnosis import inventory, numbers
+from diagnosis.evidence import inventory
 from diagnosis.model import JobHints, Kind, Parsed, ParseHints
-from diagnosis.numbers import natural_key
+from diagnosis.values import numbers
+from diagnosis.values.numbers import natural_key
 
 MANY = "9" * 5_000
 

@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from diagnosis import operations
 from diagnosis.evidence import Result
-from diagnosis.facts import unevenness
+from diagnosis.facts import operations, unevenness
 from diagnosis.kinds import kind_table, states
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.states.known_shapes import operation_traces

@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
+from diagnosis.files.parsed import load, save
 from diagnosis.files.recognise import is_divisible
 from diagnosis.kinds.logs.columns.sources import Sources
 from diagnosis.kinds.logs.columns.tables import COLUMNS
 from diagnosis.kinds.logs.read.lines import blocks
 from diagnosis.kinds.logs.read.reader import LogReader
 from diagnosis.kinds.logs.rows import stored_rows
-from diagnosis.parsed import load, save
 
 LOG = b"""[rank3]: [2026-03-01 08:00:00,250] [INFO] [loader.py:12:open] opened /data/part-1.bin with 12 workers
 [rank3]: Traceback (most recent call last):

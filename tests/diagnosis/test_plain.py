@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from diagnosis.__main__ import main
-from diagnosis.plain import HIDDEN, csv_cell, duration, plain, text, visible, visible_json
+from diagnosis.values.plain import HIDDEN, csv_cell, duration, plain, text, visible, visible_json
 from faultline import words
 
 

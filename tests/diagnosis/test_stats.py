@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis import stats
+from diagnosis.values import stats
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from diagnosis.evidence import FlowFinding, StackFinding
 from diagnosis.evidence.flow_findings import FlowJob, Interval
 from diagnosis.joining.stopped_hangs import with_stall
-from diagnosis.result import LogDiagnosis, LogEvent, Verdict
+from diagnosis.records.result import LogDiagnosis, LogEvent, Verdict
 
 STOP = LogEvent("a", "told to stop", "root", category="platform.scheduler.cancelled", first_at=160.0)
 STOPPED = LogDiagnosis(

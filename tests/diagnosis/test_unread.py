@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from diagnosis.__main__ import main
-from diagnosis.unread_forms import form_of
+from diagnosis.kinds.logs.unread_forms import form_of
 
 TABLE = "alpha beta gamma\n" + "".join(f"{n} {n * 7 % 13} {n * 5 % 11}\n" for n in range(40))
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis import jit, pipeline
+from diagnosis import pipeline
 from diagnosis.files import gathering
+from diagnosis.processing import jit
 from tests.patience import steps_of
 
 #: A file and a message of its own may take so many steps more. A fifth of all steps went when lines of one form were

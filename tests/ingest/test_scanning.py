@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ScopeLogs
 
-from diagnosis.jit import _Loop
+from diagnosis.processing.jit import _Loop
 from ingest.refusals import Refused
 from ingest.wire import loki, otlp, scanning
 from ingest.wire.routing import Rules

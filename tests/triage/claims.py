@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from diagnosis import taxonomy
-from diagnosis.tried import EVICTING_ACTIONS
+from diagnosis.records.tried import EVICTING_ACTIONS
 from tests.pages import words_of
 from triage.models import Incident
 from triage.selectors.payloads import incident_payload

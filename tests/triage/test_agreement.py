@@ -17,8 +17,8 @@ from diagnosis.conclusion.invariants import violations
 from diagnosis.evidence import FlowFinding, Suspect, decode
 from diagnosis.kinds.stacks import finding_of
 from diagnosis.pipeline import make_advice
+from diagnosis.records.result import LogDiagnosis, Verdict
 from diagnosis.report import Diagnosis
-from diagnosis.result import LogDiagnosis, Verdict
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, JOB, steps
 from tests.factories import make_attempt, make_job
 from tests.pages import words_of

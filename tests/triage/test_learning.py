@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from django.core.management import CommandError, call_command
 
-from diagnosis import classify_model, classify_training
+from diagnosis import classify_training
 from diagnosis.classify_training import Admission, Scores
+from diagnosis.kinds.logs.classifying import classify_model
 from tests.factories import make_incident, make_user
 from triage.models import Activity, ClassifierVersion, Decision, Finding, Incident
 from triage.services.learning import (

@@ -7,7 +7,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from diagnosis.numbers import natural_key
+from diagnosis.values.numbers import natural_key
 from ingest.models import Node
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import page_text

@@ -9,8 +9,8 @@ from django.core.files.storage import storages
 from django.urls import reverse
 
 from diagnosis import ParseHints, parse
+from diagnosis.files.parsed import save
 from diagnosis.kinds.logs.meaning import signatures
-from diagnosis.parsed import save
 from ingest.models import Artifact, Blob
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.pages import page_text

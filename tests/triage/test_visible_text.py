@@ -8,7 +8,7 @@ import json
 import polars as pl
 import pytest
 
-from diagnosis.plain import visible
+from diagnosis.values.plain import visible
 from tests.factories import make_attempt, make_incident, make_job, make_user
 from tests.pages import page_text
 from tests.triage.report import sample

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.plain import percent as plain_percent
+from diagnosis.values.plain import percent as plain_percent
 from triage.models import Activity
 from triage.places import ROOT
 from triage.selectors.incident import activity_words, log_url

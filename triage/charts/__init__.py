@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from diagnosis.plain import visible_json
+from diagnosis.values.plain import visible_json
 
 #: whether plotly.py validates every property: in tests; it is too slow for pages
 IS_CHECKED = False

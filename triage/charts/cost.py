@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from diagnosis.plain import percent
+from diagnosis.values.plain import percent
 from triage import metrics
 
 #: points of a job's curve

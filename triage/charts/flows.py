@@ -6,7 +6,7 @@ import itertools
 from datetime import UTC, datetime
 from typing import Any
 
-from diagnosis.plain import PER_CENT
+from diagnosis.values.plain import PER_CENT
 
 _COLOURS = {"DP": "#4f86c6", "PP": "#3f9c86", "EP": "#b9872f", "other": "#8a929c"}
 _TITLES = {"DP": "gradient sync (DP)", "PP": "pipeline exchange (PP)", "EP": "expert exchange (EP)", "other": "other"}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from diagnosis.plain import PER_CENT, percent
+from diagnosis.values.plain import PER_CENT, percent
 
 #: one colour and one fill pattern per top-level category, readable on light and dark background
 _CATEGORY_LOOKS = {

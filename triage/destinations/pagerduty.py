@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from diagnosis import numbers, plain
+from diagnosis.values import numbers, plain
 from triage.destinations.base import JSON, Address, Destination, Field, Reading, Request, as_json, cut, parse_object
 from triage.domain.route_message import Message
 

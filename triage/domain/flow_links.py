@@ -15,7 +15,7 @@ from diagnosis.evidence import FlowJob, decode
 from diagnosis.evidence.decoding import ReportPart
 from diagnosis.kinds.flows.capture.capture import Floats
 from diagnosis.kinds.flows.capture.sharing import host_of
-from diagnosis.stats import median_and_spread
+from diagnosis.values.stats import median_and_spread
 
 THRESHOLDS: Final = thresholds.of("link")
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from diagnosis.log_lines import CLOCK, DATE, SUBSECOND
-from diagnosis.plain import visible
+from diagnosis.values.log_lines import CLOCK, DATE, SUBSECOND
+from diagnosis.values.plain import visible
 
 #: characters of a line that are searched for time and level, and that are shown
 _HEAD_CHARS: Final = 200

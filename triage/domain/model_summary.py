@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from diagnosis import plain
+from diagnosis.values import plain
 
 MAX_LINES, MAX_LINE = 20, 300
 MAX_SENTENCES, MAX_SENTENCE, MAX_CITES = 5, 400, 5

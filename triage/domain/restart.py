@@ -7,7 +7,7 @@ from typing import Any
 
 from diagnosis.advising import ladder
 from diagnosis.advising.advice import SAFE_NAME
-from diagnosis.plain import percent
+from diagnosis.values.plain import percent
 
 #: below, a job is not stopped: a wrong stop costs hours until a person looks, a needless restart costs minutes
 STOP_CONFIDENCE = 0.8

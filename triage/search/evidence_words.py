@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigAutoField, Lookup, Q
 from django.db.models.sql.compiler import SQLCompiler
 
-from diagnosis import numbers
+from diagnosis.values import numbers
 from triage.search import word_rules
 from triage.search.grammar import SearchError, Term, quote
 

@@ -14,7 +14,7 @@ from django.db.models import Q
 from diagnosis.advising.advice import advise
 from diagnosis.advising.advice_facts import AdviceEvidence
 from diagnosis.evidence import decode
-from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, EXECUTABLE_ACTIONS
+from diagnosis.records.tried import ACTIONS, EVICTING_ACTIONS, EXECUTABLE_ACTIONS
 from triage import metrics
 from triage.charts.stacks import unfold
 from triage.domain.judged import changes_the_advice, judged_report

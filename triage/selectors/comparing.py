@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
-from diagnosis.plain import counted, times_as_long
+from diagnosis.values.plain import counted, times_as_long
 from ingest.models import Job
 from triage.domain.finding_facts import FindingFacts, findings_of
 from triage.domain.report_facts import node_count_of

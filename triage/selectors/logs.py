@@ -13,12 +13,13 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from diagnosis import Source, numbers
+from diagnosis import Source
 from diagnosis.kinds.logs.columns.sources import PathScheme, with_scheme
 from diagnosis.kinds.logs.read import headers
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
-from diagnosis.plain import visible
+from diagnosis.values import numbers
+from diagnosis.values.plain import visible
 from ingest import selectors as evidence
 from ingest.models import Artifact
 from triage.models import Diagnosis

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from diagnosis.numbers import natural_key
+from diagnosis.values.numbers import natural_key
 from ingest.models import Job, Node
 from triage.diagnosis_tables import table_path
 from triage.metrics import LEMON_DAYS

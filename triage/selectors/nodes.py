@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
-from diagnosis.numbers import natural_key
+from diagnosis.values.numbers import natural_key
 from ingest.models import Node
 from triage.metrics import LEMON_DAYS, lemon_parts, lemon_score
 from triage.models import Activity, Decision, Suspect

@@ -13,7 +13,7 @@ from typing import Any, Final
 from diagnosis import taxonomy
 from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentences.sentence import gpu_hours
-from diagnosis.plain import times_as_long
+from diagnosis.values.plain import times_as_long
 from triage.wording import duration
 
 #: Findings of one kind and source with marks of their own; the others join the last of these.

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from diagnosis import classify_model
-from diagnosis.classify_model import Model, Record
+from diagnosis.kinds.logs.classifying import classify_model
+from diagnosis.kinds.logs.classifying.classify_model import Model, Record
 from ingest import broker
 from ingest.locks import lock_rows
 from ingest.models import DEMONSTRATION

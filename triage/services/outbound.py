@@ -20,8 +20,8 @@ from urllib.parse import quote, urlsplit
 from django.conf import settings
 from django.core.mail import EmailMessage
 
-from diagnosis import numbers
-from diagnosis.plain import text as storable
+from diagnosis.values import numbers
+from diagnosis.values.plain import text as storable
 from triage.destinations import Mail, Request
 
 TIMEOUT_S = 10.0

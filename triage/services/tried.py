@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
-from diagnosis.tried import ACTIONS, EXECUTABLE_ACTIONS
+from diagnosis.records.tried import ACTIONS, EXECUTABLE_ACTIONS
 from ingest.locks import lock_rows
 from triage.models import Activity, Incident
 from triage.selectors.advice import OUTCOMES

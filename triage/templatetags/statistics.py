@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from diagnosis.plain import percent
+from diagnosis.values.plain import percent
 from ingest.roles import can
 from triage.selectors.nodes import FleetRow, MonthOfNode
 from triage.selectors.period_figures import Figure

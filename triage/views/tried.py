@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from diagnosis.tried import ACTIONS
+from diagnosis.records.tried import ACTIONS
 from triage.models import Activity
 from triage.services.reviewing import ReviewError
 from triage.services.tried import tried_record, tried_undo

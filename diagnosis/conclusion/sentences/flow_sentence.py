@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from diagnosis import thresholds
 from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
-from diagnosis.plain import counted, times_as_long
+from diagnosis.values.plain import counted, times_as_long
 
 THRESHOLDS: Final = thresholds.of("flow_sentence")
 

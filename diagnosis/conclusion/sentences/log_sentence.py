@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from diagnosis import quotes, taxonomy, thresholds
+from diagnosis import taxonomy, thresholds
 from diagnosis.conclusion.model import STATED_ENDS
 from diagnosis.facts.measure_tables import in_words
 from diagnosis.model import Role
-from diagnosis.plain import times_as_long
-from diagnosis.result import LineRef, LogDiagnosis, LogEvent
+from diagnosis.records.result import LineRef, LogDiagnosis, LogEvent
 from diagnosis.taxonomy import UNKNOWN
+from diagnosis.values import quotes
+from diagnosis.values.plain import times_as_long
 
 LIMITS: Final = thresholds.limits("sentences")
 THRESHOLDS: Final = thresholds.of("sentences")

@@ -11,9 +11,9 @@ from diagnosis import taxonomy, thresholds
 from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM
 from diagnosis.conclusion.model import Conclusion, Fault
 from diagnosis.conclusion.sentences.sentence import KIND_WORDS
-from diagnosis.plain import percent
-from diagnosis.result import NO_LOGS, LogDiagnosis
+from diagnosis.records.result import NO_LOGS, LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
+from diagnosis.values.plain import percent
 
 THRESHOLDS: Final = thresholds.of("sentences")
 _CONCLUSIVE: Final = thresholds.of("classify").conclusive

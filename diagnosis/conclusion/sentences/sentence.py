@@ -14,8 +14,8 @@ from diagnosis.conclusion.findings import iterations_text, repeated_iterations, 
 from diagnosis.conclusion.model import EPSILON, Fault, Slowdown
 from diagnosis.conclusion.sentences import flow_sentence, log_sentence
 from diagnosis.evidence import FactSummary, Place
-from diagnosis.plain import amount, counted
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.result import LogDiagnosis
+from diagnosis.values.plain import amount, counted
 
 THRESHOLDS: Final = thresholds.of("sentence")
 LIMITS: Final = thresholds.limits("sentence")

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from diagnosis import log_lines
 from diagnosis.evidence.check_results import Check, Result
 from diagnosis.kinds.checks.check_table import load
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
+from diagnosis.values import log_lines
 
 #: Larger files are logs, not the output of one check.
 MAX_OUTPUT_BYTES: Final = 1 << 20

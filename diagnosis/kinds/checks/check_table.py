@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from diagnosis.evidence.check_results import Check, Outcome
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 
 @cache

@@ -7,11 +7,11 @@ import json
 import re
 from typing import Final
 
-from diagnosis.json_values import Json
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile
 from diagnosis.kinds.logs.text.encodings import begin_of, decode, encoding_of
 from diagnosis.model import Kind, Parsed
-from diagnosis.plain import plain
+from diagnosis.values.json_values import Json
+from diagnosis.values.plain import plain
 
 _MAX_BYTES: Final = 64 << 20
 

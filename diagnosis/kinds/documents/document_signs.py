@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from diagnosis import log_lines
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
+from diagnosis.values import log_lines
 
 #: Characters at the beginning of a text in which the signs of its form must occur.
 SIGN_CHARS: Final = 4_096

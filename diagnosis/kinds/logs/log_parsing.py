@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds.evidence_kind import EvidenceFile
 from diagnosis.kinds.logs.columns import joined, physical, unpacked
 from diagnosis.kinds.logs.columns.sources import Sources, settle_labels, unsettle_labels
@@ -25,9 +24,10 @@ from diagnosis.kinds.logs.read.prepared import prepare_files
 from diagnosis.kinds.logs.read.reader import MAX_MESSAGES, LogReader
 from diagnosis.kinds.logs.rows import occurrences
 from diagnosis.kinds.logs.text import encodings
+from diagnosis.kinds.logs.unread_forms import HEAD_BYTES, form_of
 from diagnosis.kinds.logs.unwrap import exported, logfmt, wrapped
 from diagnosis.model import Parsed, Part, Source
-from diagnosis.unread_forms import HEAD_BYTES, form_of
+from diagnosis.processing.checked_stream import CheckedStream
 
 LIMITS: Final = thresholds.limits("log_parsing")
 #: A log with more lines than this is counted when it is read, which spares its diagnosis from reading all of them.

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds import logs
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile, EvidenceKind, Format, guarded, read_whole
 from diagnosis.kinds.states.formats import load, load_layouts
@@ -28,6 +27,7 @@ from diagnosis.kinds.states.report_sections import (
     sniff,
 )
 from diagnosis.model import LOG_KINDS, Kind, Parsed
+from diagnosis.processing.checked_stream import CheckedStream
 
 if TYPE_CHECKING:
     from diagnosis.evidence import Result

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 #: Values that say that nothing is wrong, whatever their property is called.
 _NO: Final = re.compile(

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import Any, Final
 
 from diagnosis.kinds.sign_search import SignSearch
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 #: Bytes at the beginning of a section in which the sign of its format must occur.
 SIGN_BYTES: Final = 4_096

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from diagnosis import numbers, taxonomy
+from diagnosis import taxonomy
 from diagnosis.evidence import Check, Fact, Outcome, Result, number_of
 from diagnosis.kinds import checks
 from diagnosis.kinds.logs.meaning import signatures
@@ -16,6 +16,7 @@ from diagnosis.kinds.states.bad_values import FaultRow
 from diagnosis.kinds.states.formats import Format
 from diagnosis.kinds.states.report_sections import facts_of_formats
 from diagnosis.model import Parsed, Role
+from diagnosis.values import numbers
 
 #: Bad values of one file that become results, the strongest first; others repeat them.
 MAX_RESULTS: Final = 16

@@ -14,12 +14,13 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
 
-from diagnosis import log_lines, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.unwrap import wrapped
 from diagnosis.kinds.states import aligned_tables
 from diagnosis.kinds.states.entries import MAX_DEPTH, MAX_LINE_CHARS, Entry
 from diagnosis.kinds.states.formats import Format, load_layouts
 from diagnosis.kinds.states.known_shapes import cut_json, shapes
+from diagnosis.values import log_lines
 
 THRESHOLDS: Final = thresholds.of("layouts")
 

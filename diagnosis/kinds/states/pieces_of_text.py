@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from diagnosis import log_lines
 from diagnosis.kinds.states import layouts
 from diagnosis.kinds.states.formats import Format, format_of
+from diagnosis.values import log_lines
 
 #: A prompt with a command begins a new section.
 _PROMPT: Final = re.compile(

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from diagnosis import log_lines, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.text.encodings import decode, encoding_of
 from diagnosis.kinds.states import layouts
@@ -19,7 +19,8 @@ from diagnosis.kinds.states.formats import Format, Series, format_of, load
 from diagnosis.kinds.states.pieces_of_text import Piece, cut, without_title
 from diagnosis.kinds.states.sections_read import LAYOUT, read_sections
 from diagnosis.model import Kind, Parsed
-from diagnosis.plain import counted
+from diagnosis.values import log_lines
+from diagnosis.values.plain import counted
 
 THRESHOLDS: Final = thresholds.of("report_sections")
 

@@ -14,7 +14,7 @@ from diagnosis.live.alarms import Alarm
 from diagnosis.live.job_state import JobState
 from diagnosis.live.range_effect import RangeEffect
 from diagnosis.live.site_time import Moment
-from diagnosis.plain import PER_CENT
+from diagnosis.values.plain import PER_CENT
 
 THRESHOLDS: Final = thresholds.of("disk")
 

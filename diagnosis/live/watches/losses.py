@@ -14,7 +14,7 @@ from diagnosis.live.job_state import JobState
 from diagnosis.live.observation import Count, Loss, LossRow
 from diagnosis.live.range_effect import RangeEffect
 from diagnosis.live.site_time import Moment
-from diagnosis.stats import MAD_TO_SIGMA
+from diagnosis.values.stats import MAD_TO_SIGMA
 
 THRESHOLDS: Final = thresholds.of("losses")
 

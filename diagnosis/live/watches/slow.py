@@ -24,8 +24,8 @@ from diagnosis.live.range_effect import RangeEffect
 from diagnosis.live.site_absence import silence_s
 from diagnosis.live.site_time import Moment, Positive, Seconds
 from diagnosis.live.watches import hang
-from diagnosis.plain import times_as_long
-from diagnosis.stats import MAD_TO_SIGMA
+from diagnosis.values.plain import times_as_long
+from diagnosis.values.stats import MAD_TO_SIGMA
 
 THRESHOLDS: Final = thresholds.of("slow")
 LIMITS: Final = thresholds.limits("slow")

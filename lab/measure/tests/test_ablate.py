@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from diagnosis.evidence.inventory import Inventory
 from diagnosis.history import History
-from diagnosis.inventory import Inventory
 from diagnosis.kinds.logs.causes import case
 from diagnosis.kinds.logs.causes.root_events import roots
 from diagnosis.kinds.logs.meaning import hosts

@@ -3,7 +3,7 @@
 import pytest
 
 from diagnosis import classify_training, taxonomy
-from diagnosis.classify_model import Record, starter
+from diagnosis.kinds.logs.classifying.classify_model import Record, starter
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.model import Role
 from lab.measure import wordings

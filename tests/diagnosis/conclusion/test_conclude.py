@@ -17,10 +17,10 @@ from diagnosis.evidence import FlowFinding, Suspect, decode
 from diagnosis.kinds.stacks import finding_of
 from diagnosis.model import JobHints
 from diagnosis.pipeline import make_advice
-from diagnosis.plain import plain
-from diagnosis.report_records import IterationRow, JobRow, Timeline
-from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent, Verdict
+from diagnosis.records.report_records import IterationRow, JobRow, Timeline
+from diagnosis.records.result import Attempt, LineRef, LogDiagnosis, LogEvent, Verdict
 from diagnosis.taxonomy import load as load_taxonomy
+from diagnosis.values.plain import plain
 
 HEALTHY = LogDiagnosis(
     is_failure=False,

@@ -33,7 +33,7 @@ from diagnosis.evidence import (
     decode,
 )
 from diagnosis.model import AlarmNote
-from diagnosis.result import NO_LOGS, Attempt, LogDiagnosis, Verdict
+from diagnosis.records.result import NO_LOGS, Attempt, LogDiagnosis, Verdict
 
 ENDED = LogDiagnosis(False, "succeeded", Verdict("none", "none", "none", 0.95), "none", "training", 80)
 FAILED = LogDiagnosis(

@@ -10,7 +10,7 @@ import pytest
 
 from diagnosis.conclusion.sentences import log_sentence
 from diagnosis.model import Role
-from diagnosis.result import LogEvent
+from diagnosis.records.result import LogEvent
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from diagnosis.command import terminal
 from diagnosis.conclusion.model import Conclusion, Fault
 from diagnosis.conclusion.sentences.reasons import reasons
 from diagnosis.evidence import Place
-from diagnosis.result import LogDiagnosis, Verdict
+from diagnosis.records.result import LogDiagnosis, Verdict
 
 LOGS = LogDiagnosis(
     True, "failed", Verdict("unknown", "unknown", "unknown", 0.0), "hang", None, None, answer="cannot say"

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from diagnosis.inventory import machine_of
+from diagnosis.evidence.inventory import machine_of
 from diagnosis.kinds import stacks
 from diagnosis.kinds.flows.tell.engine import diagnose_flows
-from diagnosis.plain import plain
+from diagnosis.values.plain import plain
 
 
 def flows_json(*given: Any, **options: Any) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis import Parsed, ParseHints, parse, parsed, pipeline
+from diagnosis import Parsed, ParseHints, parse, pipeline
+from diagnosis.files import parsed
 from diagnosis.kinds import format_table, kind_table
 from diagnosis.report import to_json
 from tests.diagnosis.kinds import cooling

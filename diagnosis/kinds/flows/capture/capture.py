@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.inventory import Machine
+from diagnosis.evidence.inventory import Machine
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.coded import code_records
 from diagnosis.kinds.flows.capture.packing import packable

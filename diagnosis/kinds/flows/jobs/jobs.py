@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis import knowledge_files, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import components, members_of
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, pair_key, sender_values
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.edges import MAX_TINY_SHARE, edges_of, one_way, without_hubs, without_strangers
+from diagnosis.knowledge import knowledge_files
 
 THRESHOLDS: Final = thresholds.of("jobs")
 

@@ -36,7 +36,7 @@ from diagnosis.kinds.flows.layout.lockstep import lockstep_evidence, ring_scatte
 from diagnosis.kinds.flows.layout.presence import Presence
 from diagnosis.kinds.flows.layout.stars import split_stars
 from diagnosis.kinds.flows.layout.stated import may_be_stated
-from diagnosis.numbers import whole
+from diagnosis.values.numbers import whole
 
 THRESHOLDS: Final = thresholds.of("parallelism")
 

@@ -9,11 +9,12 @@ from typing import Any, BinaryIO, Final
 import msgspec
 import polars as pl
 
-from diagnosis import faults, operations
+from diagnosis.facts import operations
 from diagnosis.kinds.flows.read.flow_records import RecordWriter, quality
 from diagnosis.kinds.flows.read.readers import READERS, UnusableFlows, sniff
 from diagnosis.kinds.flows.read.readers.base import Reading
 from diagnosis.model import Kind, Parsed, ParseHints
+from diagnosis.processing import faults
 
 #: Receivers that are named of those that a firewall refuses.
 _MAX_REFUSED: Final = 20

@@ -22,7 +22,7 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.slow.slowness import slow_steps
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import HopDelays, measure_waiting
-from diagnosis.stats import MAD_TO_SIGMA
+from diagnosis.values.stats import MAD_TO_SIGMA
 
 THRESHOLDS: Final = thresholds.of("delays")
 

@@ -14,7 +14,7 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import Pairs
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.plain import duration
+from diagnosis.values.plain import duration
 
 THRESHOLDS: Final = thresholds.of("exactness")
 

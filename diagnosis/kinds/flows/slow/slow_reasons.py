@@ -18,7 +18,7 @@ from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.delays import leaves_of
 from diagnosis.kinds.flows.slow.slowness import Episode, SlowReport, group_of
 from diagnosis.kinds.flows.steps.transfers import Transfers
-from diagnosis.plain import times_as_long
+from diagnosis.values.plain import times_as_long
 
 THRESHOLDS: Final = thresholds.of("slow_reasons")
 LIMITS: Final = thresholds.limits("slow_reasons")

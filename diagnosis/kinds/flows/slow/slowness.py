@@ -25,7 +25,7 @@ from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
-from diagnosis.stats import MAD_TO_SIGMA, median_and_spread
+from diagnosis.values.stats import MAD_TO_SIGMA, median_and_spread
 
 THRESHOLDS: Final = thresholds.of("slowness")
 LIMITS: Final = thresholds.limits("slowness")

@@ -34,8 +34,8 @@ from diagnosis.kinds.flows.slow.slowness import SlowReport, slow_steps
 from diagnosis.kinds.flows.slow.two_at_once import with_two
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import shows_turns
-from diagnosis.plain import percent
-from diagnosis.stats import MAX_WEIGHT as MOST_SURE
+from diagnosis.values.plain import percent
+from diagnosis.values.stats import MAX_WEIGHT as MOST_SURE
 
 THRESHOLDS: Final = thresholds.of("stragglers")
 

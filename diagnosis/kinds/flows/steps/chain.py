@@ -22,7 +22,7 @@ from diagnosis.kinds.flows.steps.segment import (
     is_much_more_even,
     judge,
 )
-from diagnosis.stats import median_and_spread
+from diagnosis.values.stats import median_and_spread
 
 THRESHOLDS: Final = thresholds.of("chain")
 

@@ -14,7 +14,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Floats, Ints
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.plain import duration
+from diagnosis.values.plain import duration
 
 THRESHOLDS: Final = thresholds.of("planned")
 

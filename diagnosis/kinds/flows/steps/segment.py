@@ -18,7 +18,7 @@ from scipy.ndimage import median_filter
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Bools, Floats, Flows, Ints, distinct_sizes
-from diagnosis.stats import median_and_spread
+from diagnosis.values.stats import median_and_spread
 
 THRESHOLDS: Final = thresholds.of("segment")
 

@@ -18,7 +18,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Capture
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.stats import MAD_TO_SIGMA
+from diagnosis.values.stats import MAD_TO_SIGMA
 
 THRESHOLDS: Final = thresholds.of("overdue")
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from diagnosis import thresholds
-from diagnosis.inventory import Machine
+from diagnosis.evidence.inventory import Machine
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture, load_capture
 from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
@@ -37,7 +37,7 @@ from diagnosis.kinds.flows.tell.overlapping import drop_double_views
 from diagnosis.kinds.flows.tell.ports import port_captures
 from diagnosis.kinds.flows.tell.report_rows import FlowReport
 from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
-from diagnosis.plain import duration
+from diagnosis.values.plain import duration
 
 THRESHOLDS: Final = thresholds.of("tell")
 COUNTERS_ONLY_TEXT = (

@@ -35,7 +35,7 @@ from diagnosis.kinds.flows.tell.report_rows import (
 )
 from diagnosis.kinds.flows.tell.suspects import suspects
 from diagnosis.model import Parsed
-from diagnosis.plain import duration
+from diagnosis.values.plain import duration
 
 THRESHOLDS: Final = thresholds.of("tell")
 

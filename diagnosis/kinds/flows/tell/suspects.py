@@ -12,7 +12,7 @@ from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
 from diagnosis.kinds.flows.tell.report_rows import FlowSuspectRow
-from diagnosis.plain import duration
+from diagnosis.values.plain import duration
 
 #: Switches of one finding that are ranked.
 _MAX_SWITCHES: Final = 4

@@ -15,7 +15,6 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import quotes
 from diagnosis.kinds.logs.causes import (
     failure_facts,
     launches,
@@ -39,6 +38,7 @@ from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows import clocks, events, templates
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Parsed, Role
+from diagnosis.values import quotes
 
 #: Meaning of a machine's silence.
 LOST_HOST: Final = "hardware.host.lost"

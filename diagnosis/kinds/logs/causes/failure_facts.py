@@ -11,11 +11,10 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats, thresholds
-from diagnosis.budgets import Budgets
-from diagnosis.classify_model import Model, starter
+from diagnosis import thresholds
+from diagnosis.evidence.inventory import Inventory
 from diagnosis.history import History, Pool
-from diagnosis.inventory import Inventory
+from diagnosis.kinds.logs.classifying.classify_model import Model, starter
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.roster import Roster
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
@@ -25,6 +24,8 @@ from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows.clocks import SECOND, Clocks
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Aside, JobHints, OnStage, ReadRange, Role, ignore_progress
+from diagnosis.processing.budgets import Budgets
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("failure_facts")
 

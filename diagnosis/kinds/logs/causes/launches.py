@@ -15,11 +15,12 @@ from typing import Any, Final
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning.catalogue import UNKNOWN_EXCEPTION, Catalogue
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows.clocks import Clocks
 from diagnosis.model import Level, Role
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("launches")
 #: the rule for commands of scripts, which most scripts survive

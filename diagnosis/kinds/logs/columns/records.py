@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.jit import compiled
 from diagnosis.kinds.logs.columns.tables import BLANK, CLOSER, INDENTED, OPENER
 from diagnosis.kinds.logs.text.patterns import ANY, Haystack
+from diagnosis.processing.jit import compiled
 
 _OPENER = (
     r"^\s*(?:Traceback \(most recent call last\)|Exception in thread |[Cc]all [Tt]race:|[Ss]tack "

@@ -9,8 +9,9 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Final
 
-from diagnosis import numbers, thresholds
+from diagnosis import thresholds
 from diagnosis.model import Source
+from diagnosis.values import numbers
 
 THRESHOLDS: Final = thresholds.of("sources")
 

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare import writer_numbers
 from diagnosis.kinds.logs.compare.quantities import rank_of
 from diagnosis.kinds.logs.pace.progress import point_rows
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.values import stats
 
 LIMITS: Final = thresholds.limits("behind")
 THRESHOLDS: Final = thresholds.of("behind")

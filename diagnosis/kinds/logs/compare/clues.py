@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from diagnosis import stats, thresholds
-from diagnosis.result import NodeSuspect
+from diagnosis import thresholds
+from diagnosis.records.result import NodeSuspect
+from diagnosis.values import stats
 
 LIMITS: Final = thresholds.limits("clues")
 

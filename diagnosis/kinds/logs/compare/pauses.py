@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.facts.measure_tables import in_words
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("pauses")
 LIMITS: Final = thresholds.limits("pauses")

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.text.digit_forms import DigitForms
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 LIMITS: Final = thresholds.limits("quantities")
 

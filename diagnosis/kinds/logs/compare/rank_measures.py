@@ -14,13 +14,14 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import MAX_VALUES, Measure, Place
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare import writer_numbers
 from diagnosis.kinds.logs.compare.quantities import quantities, rank_of, step_of
 from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.values import stats
 
 LIMITS: Final = thresholds.limits("rank_measures")
 

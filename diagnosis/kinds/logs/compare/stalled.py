@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.values import stats
 
 LIMITS: Final = thresholds.limits("stalled")
 THRESHOLDS: Final = thresholds.of("stalled")

@@ -18,9 +18,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from diagnosis import inventory as inventories
 from diagnosis import thresholds
 from diagnosis.evidence import Fact, Measure, Result
+from diagnosis.evidence import inventory as inventories
 from diagnosis.kinds.logs.causes import divergence, not_finite
 from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.failure_facts import Given
@@ -31,7 +31,7 @@ from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.rows import events
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Kind, Parsed
-from diagnosis.result import Attempt, LogDiagnosis
+from diagnosis.records.result import Attempt, LogDiagnosis
 
 LIMITS: Final = thresholds.limits("attempts")
 

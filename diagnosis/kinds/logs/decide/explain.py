@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from diagnosis import quotes, taxonomy, thresholds
-from diagnosis.classify import Classification
+from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.root_events import fallbacks
+from diagnosis.kinds.logs.classifying.classify import Classification
 from diagnosis.kinds.logs.compare import detectors
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning.catalogue import EventRow
 from diagnosis.kinds.logs.rows import events as tables
-from diagnosis.result import Clue, Verdict
+from diagnosis.records.result import Clue, Verdict
+from diagnosis.values import quotes
 
 LIMITS: Final = thresholds.limits("explain")
 

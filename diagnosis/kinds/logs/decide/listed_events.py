@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import quotes, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.decide.first_writers import first_lines
@@ -22,7 +22,8 @@ from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows import events as tables
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
-from diagnosis.result import LineRef, LogEvent
+from diagnosis.records.result import LineRef, LogEvent
+from diagnosis.values import quotes
 
 LIMITS: Final = thresholds.limits("verdict")
 

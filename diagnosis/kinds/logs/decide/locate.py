@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats, taxonomy, thresholds
+from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import Suspect
 from diagnosis.kinds.logs.causes.case import LOST_HOST, Case
 from diagnosis.kinds.logs.causes.root_events import fallbacks, roots
@@ -21,8 +21,9 @@ from diagnosis.kinds.logs.compare.clues import Clue
 from diagnosis.kinds.logs.meaning.catalogue import EventRow
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.model import Role
-from diagnosis.result import NodeSuspect
+from diagnosis.records.result import NodeSuspect
 from diagnosis.taxonomy import Category
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("locate")
 LIMITS: Final = thresholds.limits("locate")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from diagnosis.kinds.logs.causes.case import Case
-from diagnosis.plain import counted
+from diagnosis.values.plain import counted
 
 _NS: Final = 1_000_000_000
 #: Times that are further apart are hardly those of one run.

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Sequence, Set
 from itertools import chain
 from typing import Final
 
-from diagnosis import quotes, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.causes.root_events.fallbacks import line_to_read
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning.signatures import Signature, Strength
 from diagnosis.kinds.logs.rows import messages
-from diagnosis.plain import counted, times_as_long
-from diagnosis.result import LogEvent
+from diagnosis.records.result import LogEvent
+from diagnosis.values import quotes
+from diagnosis.values.plain import counted, times_as_long
 
 LIMITS: Final = thresholds.limits("sentences")
 

@@ -10,11 +10,12 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import classify, quotes, stats, taxonomy, thresholds
+from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.causes import phase, temporal
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.causes.root_events import fallbacks
+from diagnosis.kinds.logs.classifying import classify
 from diagnosis.kinds.logs.compare import iterations, mixed
 from diagnosis.kinds.logs.compare.detectors.watchdogs import MISMATCH
 from diagnosis.kinds.logs.decide import explain, listed_events, locate, sentences, timeline, verdict_probability
@@ -27,8 +28,9 @@ from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.kinds.logs.text.mask import VERSION as MASK_VERSION
 from diagnosis.model import Role
-from diagnosis.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
+from diagnosis.records.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 from diagnosis.taxonomy import UNKNOWN
+from diagnosis.values import quotes, stats
 
 LIMITS: Final = thresholds.limits("verdict")
 

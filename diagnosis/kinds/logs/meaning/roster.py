@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import numbers
 from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows import writer_nodes
 from diagnosis.kinds.logs.rows.events import LogTable
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 from diagnosis.model import ReadRange
+from diagnosis.values import numbers
 
 #: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range
 #: cannot fill the memory.

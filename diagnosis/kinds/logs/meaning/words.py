@@ -18,7 +18,7 @@ from functools import cache
 import polars as pl
 
 from diagnosis.kinds.logs.text.patterns import Haystack
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 #: What a line may hold without being about it: the name of the module that logs.
 MODULE = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"

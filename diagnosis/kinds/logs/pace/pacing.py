@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows.clocks import SECOND, Clocks
+from diagnosis.values import stats
 
 LIMITS: Final = thresholds.limits("pacing")
 

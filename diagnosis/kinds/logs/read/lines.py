@@ -19,7 +19,7 @@ import polars as pl
 from diagnosis.kinds.logs.text import scan
 from diagnosis.kinds.logs.text.encodings import decode
 from diagnosis.kinds.logs.unwrap import wrapped
-from diagnosis.plain import ANSI
+from diagnosis.values.plain import ANSI
 
 #: Bytes read at a time; the peak memory of parsing is a small multiple of it.
 BLOCK_BYTES = 16 << 20

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis import thresholds
-from diagnosis.jit import compiled
 from diagnosis.kinds.logs.text import hashing
+from diagnosis.processing.jit import compiled
 
 THRESHOLDS: Final = thresholds.of("clustering")
 #: This number of different words in one context are values of a parameter.

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.jit import compiled
 from diagnosis.kinds.logs.columns.tables import YEARLESS
 from diagnosis.kinds.logs.text import hashing
 from diagnosis.kinds.logs.text.stamps import NO_TIME
+from diagnosis.processing.jit import compiled
 
 #: A time that runs back by this many nanoseconds is a jump.
 JUMP: Final = thresholds.of("line_counts").jump_s * 1_000_000_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis import jit
-from diagnosis.jit import compiled
+from diagnosis.processing import jit
+from diagnosis.processing.jit import compiled
 
 type Words = npt.NDArray[np.uint64]
 type Places = npt.NDArray[np.int64]

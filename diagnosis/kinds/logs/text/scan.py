@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.jit import compiled
 from diagnosis.kinds.logs.text.stamps import NO_TIME, iso
+from diagnosis.processing.jit import compiled
 
 type Bytes = npt.NDArray[np.uint8]
 type Places = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.jit import compiled
+from diagnosis.processing.jit import compiled
 
 type Bytes = npt.NDArray[np.uint8]
 type Places = npt.NDArray[np.int64]

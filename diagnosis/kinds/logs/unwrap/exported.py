@@ -19,10 +19,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.logs.text import encodings
 from diagnosis.kinds.logs.unwrap import otlp_exports, structured
 from diagnosis.kinds.logs.unwrap.structured import StructuredRecord
+from diagnosis.values.json_values import Json, JsonObject
 
 #: Bytes of a document that is read.
 MAX_BYTES: Final = 16 << 20

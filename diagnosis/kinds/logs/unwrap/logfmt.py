@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from diagnosis.json_values import Json
 from diagnosis.kinds.logs.unwrap import structured
 from diagnosis.kinds.logs.unwrap.structured import StructuredRecord
+from diagnosis.values.json_values import Json
 
 #: How such a line begins, and the key of its text.
 _LINE: Final = re.compile(r'[A-Za-z_][\w.@\-]{0,60}=(?=["\w])[^\n]{0,400}?\b(?:msg|message|event)=')

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from diagnosis.json_values import JsonObject
+from diagnosis.values.json_values import JsonObject
 
 #: Fields of a record that are told, and characters of each.
 MAX_FIELDS: Final = 40

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from diagnosis.json_values import Json
 from diagnosis.kinds.logs.unwrap import structured
+from diagnosis.values.json_values import Json
 
 _SIGN: Final = re.compile(r'\s{0,20}\{\s{0,20}"resourceLogs"\s{0,4}:')
 #: Words of the severity numbers of OpenTelemetry: four numbers a word, the first is 1.

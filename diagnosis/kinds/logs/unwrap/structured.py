@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.logs.unwrap import measured, verdicts
-from diagnosis.knowledge_files import parsed
+from diagnosis.knowledge.knowledge_files import parsed
+from diagnosis.values.json_values import Json, JsonObject
 
 #: Lines of one record; of more the middle is left out.
 MAX_LINES: Final = 1_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from diagnosis.json_values import JsonObject, object_in
+from diagnosis.values.json_values import JsonObject, object_in
 
 
 def line_of(data: JsonObject) -> str:

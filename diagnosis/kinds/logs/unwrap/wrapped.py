@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from diagnosis import log_lines
 from diagnosis.kinds.logs.unwrap import exported, logfmt, structured
 from diagnosis.kinds.logs.unwrap.structured import StructuredRecord
+from diagnosis.values import log_lines
 
 _LINES_PROBED = 5
 #: Labels in braces, after the store's time or at once; group 1 is the time, 2 the labels, 3 the line.

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.kinds.stacks.blame.collectives import Verdict
 from diagnosis.kinds.stacks.blame.voting import Outcome
 from diagnosis.kinds.stacks.ranks.cluster import Group
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("stack_report")
 #: Sorts after every rank.

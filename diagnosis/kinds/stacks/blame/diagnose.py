@@ -12,7 +12,6 @@ import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import ranks_text
-from diagnosis.json_values import JsonObject
 from diagnosis.kinds.stacks.blame import ras_accusations
 from diagnosis.kinds.stacks.blame.accusations import Findings
 from diagnosis.kinds.stacks.blame.blame import Blame
@@ -30,6 +29,7 @@ from diagnosis.kinds.stacks.recorded.flight_recorder import Collective, Recordin
 from diagnosis.kinds.stacks.recorded.ras_report import RasReport
 from diagnosis.kinds.stacks.recorded.recorder_analysis import RecorderAnalysis
 from diagnosis.model import Kind, OnStage, Parsed, ignore_progress
+from diagnosis.values.json_values import JsonObject
 
 #: Ranks that are missing are judged alike everywhere.
 BLAME: Final = thresholds.of("blame")

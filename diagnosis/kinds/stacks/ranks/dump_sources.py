@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import numbers
 from diagnosis.evidence.rank_names import fold_ranks
-from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process, with_ranks
 from diagnosis.kinds.stacks.ranks.layout import Layout, build, from_json, from_text
 from diagnosis.model import Kind, Parsed
+from diagnosis.values import numbers
+from diagnosis.values.json_values import Json, JsonObject
 
 #: Command lines in which a layout is looked for, the most frequent first.
 _MAX_COMMANDS: Final = 3

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from diagnosis import numbers, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, role_of, stem_of
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.rank_numbers import (
@@ -20,6 +20,7 @@ from diagnosis.kinds.stacks.ranks.rank_numbers import (
     without_repeats,
 )
 from diagnosis.kinds.stacks.read.stack_frames import Dump
+from diagnosis.values import numbers
 
 THRESHOLDS: Final = thresholds.of("identify")
 

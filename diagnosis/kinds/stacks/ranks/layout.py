@@ -15,7 +15,6 @@ from itertools import chain, permutations
 from math import prod
 from typing import Any, Final
 
-from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.stacks.ranks.layout_sizes import (
     DEFAULT_ORDER,
     DEFAULT_ORDERS,
@@ -28,7 +27,8 @@ from diagnosis.kinds.stacks.ranks.layout_sizes import (
     problems_of_sizes,
     with_all_dimensions,
 )
-from diagnosis.numbers import MAX_NUMBER, MAX_RANKS
+from diagnosis.values.json_values import Json, JsonObject
+from diagnosis.values.numbers import MAX_NUMBER, MAX_RANKS
 
 #: Objects within objects that are read.
 _MAX_DEPTH: Final = 6

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from diagnosis.numbers import MAX_RANKS
+from diagnosis.values.numbers import MAX_RANKS
 
 DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
 

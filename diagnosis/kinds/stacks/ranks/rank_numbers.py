@@ -8,10 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
-from diagnosis import numbers, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, stem_of, with_ranks
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.read.stack_frames import FAILED, OK
+from diagnosis.values import numbers
 
 THRESHOLDS: Final = thresholds.of("rank_numbers")
 

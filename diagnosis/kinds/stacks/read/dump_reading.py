@@ -22,7 +22,7 @@ from diagnosis.kinds.stacks.recorded.flight_recorder import Recording
 from diagnosis.kinds.stacks.recorded.ras_report import RasReport
 from diagnosis.kinds.stacks.recorded.recorder_analysis import RecorderAnalysis
 from diagnosis.model import Kind, Parsed, ParseHints
-from diagnosis.plain import counted, plain
+from diagnosis.values.plain import counted, plain
 
 #: JSON dumps and Flight Recorder pickles are read as a whole; a full ring buffer of a large job is far below this.
 MAX_WHOLE_BYTES = 256 * 1024 * 1024

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from diagnosis import numbers
 from diagnosis.kinds.stacks.read.stack_frames import Dump
 from diagnosis.kinds.stacks.read.thread_reader import Rule, ThreadReader
+from diagnosis.values import numbers
 
 THREAD = re.compile(
     r'^Thread (\d+) \((?:Thread (0x[0-9a-fA-F]+) )?\(?LWP (\d+)\)?(?: "(.*?)")?[^)]*\)(?: \(Exiting\))?:\s*$'

@@ -7,10 +7,10 @@ import json
 import re
 from typing import Any
 
-from diagnosis import numbers
-from diagnosis.json_values import JsonObject, object_in, objects_in
 from diagnosis.kinds.stacks.read.stack_frames import FAILED, TRUNCATED, Dump, Frame, Thread
 from diagnosis.kinds.stacks.read.thread_reader import Rule, ThreadReader
+from diagnosis.values import numbers
+from diagnosis.values.json_values import JsonObject, object_in, objects_in
 
 PROCESS = re.compile(r"^Process (\d+): (.*)$")
 PARENT = re.compile(r"^Parent Process (\d+): ")

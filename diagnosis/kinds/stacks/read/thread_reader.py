@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from diagnosis import numbers
 from diagnosis.kinds.stacks.read.stack_frames import Dump, Frame, Thread
+from diagnosis.values import numbers
 
 #: A pattern, and what reads its match: whether the line belongs to the dump.
 type Rule = tuple[re.Pattern[str], Callable[[re.Match[str]], bool]]

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from diagnosis import log_lines
-from diagnosis.json_values import JsonObject, object_in, whole_in
 from diagnosis.kinds.stacks.recorded.ras_report import (
     Communicator,
     RasPlace,
@@ -16,6 +14,8 @@ from diagnosis.kinds.stacks.recorded.ras_report import (
     RasReport,
     most_frequent_counts,
 )
+from diagnosis.values import log_lines
+from diagnosis.values.json_values import JsonObject, object_in, whole_in
 
 _COMM = re.compile(r"^#(\d+)-(\d+) \(([0-9a-fA-F]+)\) (.+?)\s*$")
 _WHERE = r"GPU (\S+) managed by process (\d+) on node (\S+?)\s*$"

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from diagnosis.operations import Operation, find_columns
+from diagnosis.facts.operations import Operation, find_columns
 
 _STAGE: Final = re.compile(r"(?i)(?:pp|pipeline|stage)[ _-]?(?:rank|stage)?[ _-]?(\d{1,6})")
 #: Words at the end of a thread's name that name its lane, and no worker.

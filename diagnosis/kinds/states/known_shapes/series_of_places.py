@@ -15,10 +15,10 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from diagnosis.evidence import MAX_FACTS
-from diagnosis.json_values import Json, list_in, object_in, objects_in
 from diagnosis.kinds.states.entries import LABEL, NODE_LABELS, PART_LABELS, Entry
 from diagnosis.kinds.states.known_shapes import cut_json
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
+from diagnosis.values.json_values import Json, list_in, object_in, objects_in
 
 SHAPE: Final = "series"
 #: The series of the format: what a place does, and any other quantity.

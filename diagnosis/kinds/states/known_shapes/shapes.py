@@ -13,8 +13,8 @@ from itertools import chain, islice
 from typing import Any, Final
 from xml.parsers import expat
 
-from diagnosis import operations
 from diagnosis.evidence import MAX_FACTS
+from diagnosis.facts import operations
 from diagnosis.kinds.states.entries import (
     LABEL,
     MAX_DEPTH,

@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from diagnosis import jit
 from diagnosis.kinds.flows.tell import engine, one_job
+from diagnosis.processing import jit
 from tests.diagnosis.kinds.flows.simulate import Job, simulate
 from tests.diagnosis.kinds.flows.test_pieces import report_of
 from tests.diagnosis.test_growth import MOST_POWER, counted

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.__main__ import EXIT_UNUSABLE, main
-from diagnosis.faults import MemoryLimitReached
 from diagnosis.kinds.flows.capture import capture, packing, partitions, pieces
 from diagnosis.kinds.flows.capture.capture import Flows, sender_values
 from diagnosis.model import Runner
+from diagnosis.processing.faults import MemoryLimitReached
 from diagnosis.runners import Dask, Processes
 from tests.diagnosis.kinds.flows.simulate import Job, noisy, simulate, together
 from tests.diagnosis.kinds.flows.test_pieces import JOBS, assert_same, flows_of, report_of

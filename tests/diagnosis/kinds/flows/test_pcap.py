@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from diagnosis.kinds.flows.read.readers.pcap import LIMITS
+from diagnosis.kinds.flows.read.readers.packets.pcap import LIMITS
 from tests import hostile_captures
 from tests.diagnosis.kinds.flows.helpers import parsed, records_of
 
@@ -181,7 +181,7 @@ def test_a_pause_splits_a_connection_into_transfers(tmp_path: Path) -> None:
 
 
 def test_transfers_continue_over_block_borders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diagnosis.kinds.flows.read.readers.pcap.CHUNK_BYTES", 200)
+    monkeypatch.setattr("diagnosis.kinds.flows.read.readers.packets.pcap.CHUNK_BYTES", 200)
     (row,) = records_of(parsed(pcap(*[FRAME] * 50), tmp_path))
     assert row["packets"] == 50
 
@@ -215,7 +215,7 @@ def test_packets_too_short_for_a_header_are_no_capture(
     data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = SimpleNamespace(blocks=0, block_bytes=64, interfaces=9, options=9, shown_types=9)
-    monkeypatch.setattr("diagnosis.kinds.flows.read.readers.pcap.LIMITS", small)
+    monkeypatch.setattr("diagnosis.kinds.flows.read.readers.packets.pcap.LIMITS", small)
     part = parsed(data, tmp_path)
     assert "too short for an IP header" in (part.skipped or "")
 

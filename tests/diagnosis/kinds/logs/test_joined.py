@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import Parsed, ParseHints, merge, parse, parsed
+from diagnosis import Parsed, ParseHints, merge, parse
+from diagnosis.files import parsed
 from diagnosis.kinds.logs import log_parsing
 from diagnosis.kinds.logs.columns import joined
 from diagnosis.kinds.logs.columns.tables import COLUMNS

@@ -9,7 +9,7 @@ import polars as pl
 
 from diagnosis.kinds.logs.causes import launches
 from diagnosis.kinds.logs.decide import verdict
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.result import LogDiagnosis
 from tests.diagnosis.cases import case_of_files, case_of_lines
 
 BEGINNING = ["reading options from run7.yaml", "device: cuda:0", "optimizer: adamw", "images found in /mnt/d: 34745"]

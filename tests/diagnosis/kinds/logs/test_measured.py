@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from diagnosis.json_values import Json
 from diagnosis.kinds.logs.unwrap.structured import record_of
+from diagnosis.values.json_values import Json
 
 
 def _line(**fields: Json) -> str:

@@ -10,7 +10,7 @@ import pytest
 from diagnosis.kinds.logs.decide import verdict
 from diagnosis.kinds.logs.meaning.signatures import parse
 from diagnosis.kinds.logs.meaning.signatures.validate import validate
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.result import LogDiagnosis
 from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
 

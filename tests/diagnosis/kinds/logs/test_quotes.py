@@ -6,7 +6,7 @@ import pytest
 
 from diagnosis.kinds.logs.decide.sentences import odd_iterations
 from diagnosis.kinds.logs.pace.durations import Durations
-from diagnosis.quotes import clause, clip, informative_clause, quote
+from diagnosis.values.quotes import clause, clip, informative_clause, quote
 
 
 @pytest.mark.parametrize(

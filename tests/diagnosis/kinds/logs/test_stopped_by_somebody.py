@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from diagnosis.kinds.logs.decide import verdict
-from diagnosis.result import LogDiagnosis
+from diagnosis.records.result import LogDiagnosis
 from tests.diagnosis.cases import case_of, case_of_lines
 from tests.diagnosis.synthetic import Job
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from diagnosis.inventory import Inventory
+from diagnosis.evidence.inventory import Inventory
 from diagnosis.kinds.logs.rows.writer_nodes import settle_nodes
 
 

@@ -9,8 +9,8 @@ from diagnosis.kinds.flows.read.readers.base import Reader, Reading, UnusableFlo
 from diagnosis.kinds.flows.read.readers.cloud import read_azure, read_google, sniff_cloud
 from diagnosis.kinds.flows.read.readers.delimited import read_delimited, sniff_delimited
 from diagnosis.kinds.flows.read.readers.jsonl import read_json_array, read_json_lines, sniff_json
+from diagnosis.kinds.flows.read.readers.packets.pcap import read_pcap, sniff_pcap
 from diagnosis.kinds.flows.read.readers.parquet import read_parquet
-from diagnosis.kinds.flows.read.readers.pcap import read_pcap, sniff_pcap
 
 __all__ = ["READERS", "Reader", "Reading", "UnusableFlows", "sniff"]
 

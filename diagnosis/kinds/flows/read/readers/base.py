@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 from diagnosis import thresholds
+from diagnosis.facts.operations import Sum
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.port_rates import Bandwidth
 from diagnosis.kinds.flows.read.refused_traffic import Refusals
 from diagnosis.model import ParseHints
-from diagnosis.operations import Sum
 
 LIMITS: Final = thresholds.limits("base")
 BLOCK_BYTES = 16 << 20

@@ -13,11 +13,11 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from diagnosis.json_values import Json, JsonObject, object_in
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows, blocks_of_lines
 from diagnosis.kinds.flows.read.readers.columns import Columns
 from diagnosis.model import ParseHints
+from diagnosis.values.json_values import Json, JsonObject, object_in
 
 #: JSON that is one value must be in memory as a whole, at about ten times its size.
 MAX_WHOLE_BYTES = 128 << 20

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 #: our name -> exporters' names (compared without case, blanks, `_`, `-` and `.`)
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {name: tuple(own) for name, own in table("flow_columns").items()}

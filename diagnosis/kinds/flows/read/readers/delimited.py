@@ -15,10 +15,10 @@ import polars as pl
 
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows, blocks_of_lines
-from diagnosis.kinds.flows.read.readers.bursts import COLUMNS, Bursts
 from diagnosis.kinds.flows.read.readers.by_values import header_by_values
 from diagnosis.kinds.flows.read.readers.column_names import ALIASES, plain
 from diagnosis.kinds.flows.read.readers.columns import Columns
+from diagnosis.kinds.flows.read.readers.packets.bursts import COLUMNS, Bursts
 from diagnosis.model import ParseHints
 
 #: The column for fields beyond the last one of the header.

@@ -7,12 +7,12 @@ from typing import BinaryIO
 
 import polars as pl
 
-from diagnosis.json_values import Json
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows, blocks_of_lines
 from diagnosis.kinds.flows.read.readers.column_names import plain
 from diagnosis.kinds.flows.read.readers.columns import Columns
 from diagnosis.model import ParseHints
+from diagnosis.values.json_values import Json
 
 #: Objects are opened so many deep.
 MAX_DEPTH = 4

@@ -9,7 +9,8 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from diagnosis import operations, thresholds
+from diagnosis import thresholds
+from diagnosis.facts import operations
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers import counters, parquet_sizes
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows

@@ -29,8 +29,8 @@ from diagnosis.kinds.flows.slow.slowness import (
     scatter_of,
 )
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.plain import duration
-from diagnosis.stats import MAX_WEIGHT, spread
+from diagnosis.values.plain import duration
+from diagnosis.values.stats import MAX_WEIGHT, spread
 
 THRESHOLDS: Final = thresholds.of("late_in_exchange")
 

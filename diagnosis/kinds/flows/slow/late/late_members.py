@@ -25,8 +25,8 @@ from diagnosis.kinds.flows.slow.slowness import (
 )
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
-from diagnosis.plain import duration
-from diagnosis.stats import MAX_WEIGHT, median_and_spread
+from diagnosis.values.plain import duration
+from diagnosis.values.stats import MAX_WEIGHT, median_and_spread
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from diagnosis.kinds.flows.slow.slowness import SlowReport, lateness_by_step
 from diagnosis.kinds.flows.steps.stage_times import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
-from diagnosis.plain import percent
+from diagnosis.values.plain import percent
 
 THRESHOLDS: Final = thresholds.of("moving")
 

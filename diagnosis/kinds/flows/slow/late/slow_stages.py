@@ -22,8 +22,8 @@ from diagnosis.kinds.flows.steps.stage_times import (
     unbalanced_stages,
 )
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.plain import duration, times_as_long
-from diagnosis.stats import is_minority
+from diagnosis.values.plain import duration, times_as_long
+from diagnosis.values.stats import is_minority
 
 THRESHOLDS: Final = thresholds.of("slow_stages")
 

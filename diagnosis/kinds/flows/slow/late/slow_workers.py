@@ -32,8 +32,8 @@ from diagnosis.kinds.flows.slow.slowness import (
 )
 from diagnosis.kinds.flows.steps.stage_times import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
-from diagnosis.plain import duration, times_as_long
-from diagnosis.stats import MAX_WEIGHT, spread
+from diagnosis.values.plain import duration, times_as_long
+from diagnosis.values.stats import MAX_WEIGHT, spread
 
 THRESHOLDS: Final = thresholds.of("slow_workers")
 

@@ -14,13 +14,14 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats, taxonomy, thresholds
+from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow, rows_of
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("roots")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import LOST_HOST, Case
 from diagnosis.kinds.logs.compare.clues import THRESHOLDS as WEIGHTS
 from diagnosis.kinds.logs.compare.clues import Clue
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("absent")
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare.clues import THRESHOLDS as WEIGHTS
 from diagnosis.kinds.logs.compare.clues import Clue
@@ -21,7 +21,8 @@ from diagnosis.kinds.logs.meaning import roster
 from diagnosis.kinds.logs.meaning.catalogue import failure_events
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.model import Role
-from diagnosis.plain import counted
+from diagnosis.values import stats
+from diagnosis.values.plain import counted
 
 LIMITS: Final = thresholds.limits("complaints")
 THRESHOLDS: Final = thresholds.of("complaints")

@@ -7,12 +7,13 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import LOST_HOST, Case
 from diagnosis.kinds.logs.compare.clues import THRESHOLDS as WEIGHTS
 from diagnosis.kinds.logs.compare.clues import Clue
 from diagnosis.kinds.logs.meaning.catalogue import rows_of
 from diagnosis.model import Role
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("lacking")
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass, fields, replace
 from operator import itemgetter
 from typing import Final
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare.clues import Clue
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("watchdogs")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from diagnosis.kinds.logs.meaning.signatures.match import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength
-from diagnosis.knowledge_files import parsed, table
+from diagnosis.knowledge.knowledge_files import parsed, table
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 

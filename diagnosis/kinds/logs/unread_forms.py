@@ -1,4 +1,4 @@
-"""What a text looks like that no reader knows, in words: a table, JSON, XML, a known format that is not read."""
+"""What a text looks like that no reader knows, in words."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _MIN_COLUMNS: Final = 3
 _EQUAL_SHARE: Final = 0.8
 #: Cells of a table between spaces are mostly numbers; those of prose are not.
 _NUMBER_SHARE: Final = 0.4
+_HAS_DIGIT: Final = re.compile(r"\d")
 _SEPARATORS: Final = (",", "\t", ";", "|")
 #: How a JSON object, or a list of objects, texts or numbers, begins.
 _JSON: Final = re.compile(r'\{\s*["}]|\[\s*[\[{"\]\d-]')
@@ -24,8 +25,8 @@ _KNOWN: Final = (('"traceEvents"', "a trace of a profiler (Chrome's trace format
 
 
 def form_of(head: str) -> str:
-    """The form of a text that begins with ``head``: ``"a table"``, ``"JSON"``, ``"XML"``, ``"text"`` or the name of a
-    known format.
+    """The form of a text that begins with ``head``: ``"a table"``, ``"JSON"``, ``"XML"``,
+    ``"text"`` or the name of a known format.
     """
     head = head[:HEAD_BYTES]
     for word, name in _KNOWN:
@@ -42,17 +43,18 @@ def form_of(head: str) -> str:
 
 
 def _is_table(rows: Sequence[str]) -> bool:
-    if any(_is_even([row.count(mark) + 1 for row in rows]) for mark in _SEPARATORS):
+    if any(_are_even_cells(rows, mark) for mark in _SEPARATORS):
         return True
     cells = [row.split() for row in rows]
     columns = len(cells[0])
     if columns < _MIN_COLUMNS or any(len(row) < columns for row in cells):
         return False
     words = list(chain.from_iterable(row[:columns] for row in cells[1:]))
-    numbers = sum(any(letter.isdigit() for letter in word) for word in words)
+    numbers = sum(_HAS_DIGIT.search(word) is not None for word in words)
     return numbers >= _NUMBER_SHARE * len(words)
 
 
-def _is_even(counts: Sequence[int]) -> bool:
-    columns, rows = Counter(counts).most_common(1)[0]
-    return columns >= _MIN_COLUMNS and rows >= _EQUAL_SHARE * len(counts)
+def _are_even_cells(rows: Sequence[str], mark: str) -> bool:
+    counts = [row.count(mark) + 1 for row in rows]
+    columns, even = Counter(counts).most_common(1)[0]
+    return columns >= _MIN_COLUMNS and even >= _EQUAL_SHARE * len(counts)

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from diagnosis.evidence import Fact, Place
-from diagnosis.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import table
 
 #: The id of the format in the table of reports.
 FORMAT: Final = "operations"

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from diagnosis import numbers
-from diagnosis.json_values import Json, JsonObject, list_in, objects_in
 from diagnosis.model import JobHints, Kind, Parsed
+from diagnosis.values import numbers
+from diagnosis.values.json_values import Json, JsonObject, list_in, objects_in
 
 _NAMES = ("name", "node", "host", "hostname")
 _LAYOUT_KEYS = ("tp", "pp", "dp", "cp", "ep", "order")

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from diagnosis import machine_code
+from diagnosis.processing import machine_code
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from diagnosis.evidence import Fact, Measure, Result, Suspect
-from diagnosis.report_records import ClockRow, Timeline
+from diagnosis.records.report_records import ClockRow, Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Rules vote first: each root event gives its category the weight of its rule's strength times its own
 suspicion. Votes of one category join as independent hints (noisy or), so that ten lines of one kind
 do not outvote one fallen GPU. Messages without a rule go to the learned model
-(:mod:`diagnosis.classify_model`), whose votes weigh less. The symptom is not used: the same crash
+(:mod:`classify_model`), whose votes weigh less. The symptom is not used: the same crash
 comes from hardware and from user code (L4, section 3).
 """
 
@@ -17,12 +17,13 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from diagnosis import stats, taxonomy, thresholds
-from diagnosis.classify_model import Model
+from diagnosis import taxonomy, thresholds
+from diagnosis.kinds.logs.classifying.classify_model import Model
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import Signature, SignatureSet
 from diagnosis.model import Role
 from diagnosis.taxonomy import NONE, UNKNOWN, Category
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("classify")
 
@@ -37,9 +38,9 @@ _WITHOUT_CAUSE = frozenset({UNKNOWN, NONE})
 class Hint:
     """One event as far as classification is concerned.
 
-    ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
-    failure (resolved in context); ``weight`` in [0, 1]: probability by the comparisons that it belongs to the cause;
-    ``is_wide``: more than a few machines report it; ``is_lone``: one alone does, of many that did the same.
+    ``template`` is the masked text, ``rule`` the id of the rule that matched it, if any, ``role``
+    its role in this failure. ``weight`` in [0, 1]: probability by the comparisons that it belongs
+    to the cause. ``is_wide``: more than a few machines report it; ``is_lone``: one alone does.
     """
 
     template: str
@@ -65,8 +66,8 @@ class Classification:
 def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Model | None = None) -> Classification:
     """The verdict on one failed episode. Without usable hints it is ``unknown`` with confidence 0.
 
-    ``model`` classifies messages without a rule; with more confirmed incidents, its votes also count more for messages
-    with a rule. Raises nothing; a rule id that is not in ``rules`` counts as no rule. O(hints × categories).
+    ``model`` classifies messages without a rule; the more incidents are confirmed, the more its
+    votes count beside a rule. An unknown rule id counts as no rule. O(hints × categories).
     """
     known = rules or signatures.load()
     votes: dict[str, list[tuple[float, str]]] = {}
@@ -89,18 +90,24 @@ def _votes(hint: Hint, rule: Signature | None) -> list[tuple[str, float, str]]:
     first, *others = (rule.category, *rule.also)
     if hint.is_wide or (hint.is_lone and "shared" in taxonomy.load().get(first).traits):
         first, *others = _ordered_by_spread(first, others, is_wide=hint.is_wide)
-    return [(first, weight, rule.title), *((other, weight * THRESHOLDS.also, rule.title) for other in others)]
+    further = [(other, weight * THRESHOLDS.also, rule.title) for other in others]
+    return [(first, weight, rule.title), *further]
 
 
 def _ordered_by_spread(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
-    """The categories of a rule's words: where many machines report them, a fault that they share comes first; where
-    one does, last."""
+    """The categories of a rule's words: a fault that machines share comes first where many report
+    it, last where one does.
+    """
     tree = taxonomy.load()
-    return sorted((category, *also), key=lambda name: (tree.get(name).category == "hardware") == is_wide)
+
+    def is_second(name: str) -> bool:
+        return (tree.get(name).category == "hardware") == is_wide
+
+    return sorted((category, *also), key=is_second)
 
 
 def _model_votes(hint: Hint, rule: Signature | None, model: Model | None) -> list[tuple[str, float, str]]:
-    """Votes of the model: full where no rule says anything of the cause, by its trust where one does."""
+    """Votes of the model: full where no rule tells of the cause, else by its trust."""
     share = _model_share(hint, rule, model) if model else 0.0
     if model is None or not share:
         return []
@@ -111,8 +118,8 @@ def _model_votes(hint: Hint, rule: Signature | None, model: Model | None) -> lis
     found = list(model.predict(own).items())[: THRESHOLDS.model_guesses]
     source = "confirmed incidents" if model.confirmed else "known messages"
     reason = f"Its words are those of {source} of this category"
-    likely = [(leaf, p) for leaf, p in found if p >= THRESHOLDS.model_least and leaf not in _WITHOUT_CAUSE]
-    votes = [(leaf, weight * p, reason) for leaf, p in likely]
+    causes = [(leaf, p) for leaf, p in found if leaf not in _WITHOUT_CAUSE]
+    votes = [(leaf, weight * p, reason) for leaf, p in causes if p >= THRESHOLDS.model_least]
     if signatures.is_program_error(hint.template):
         return [vote for vote in votes if vote[0].startswith(signatures.PROGRAM)]
     return votes
@@ -135,7 +142,9 @@ def _role_weight(hint: Hint) -> float:
 
 def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None, most: float) -> Classification:
     tree = taxonomy.load()
-    scores = {category: stats.fuse(weight for weight, *_ in rows) for category, rows in votes.items()}
+    scores: dict[str, float] = {}
+    for category, rows in votes.items():
+        scores[category] = stats.fuse(weight for weight, _ in rows)
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     if not ranked or ranked[0][1] <= 0:
         return Classification(tree[UNKNOWN], 0.0)
@@ -144,18 +153,22 @@ def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None, mos
     second = ranked[1] if len(ranked) > 1 else None
     rival = second[1] / (score + second[1]) if second else 0.0
     probable = probability({"score": score, "share": score / total, "rival": rival})
-    # of two equal candidates neither is likelier than not; further apart the fitted weight of the rival is enough
+    # of two equal candidates neither is likelier than not; further apart the fitted weight of the
+    # rival is enough
     bound = 1.0 - (2 * rival) ** THRESHOLDS.equals / 2
     confidence = round(min(most, bound, model.calibrate(probable) if model else probable), 4)
-    # the candidates exclude each other: what the first leaves is shared by the others and by what nobody collected
+    # the candidates exclude each other: what the first leaves is shared by the others and by what
+    # nobody collected
     left = min(confidence, (1.0 - confidence) * second[1] / (total - score)) if second else 0.0
+    others = [name for name, value in ranked[1:] if value >= THRESHOLDS.multi_label * score]
+    strongest = sorted(votes[best], key=lambda row: (-row[0], row[1]))
     return Classification(
         category=tree.get(best),
         confidence=confidence,
         runner_up=tree.get(second[0]) if second else None,
         runner_up_confidence=round(left, 4),
-        also=tuple(tree.get(name) for name, value in ranked[1:] if value >= THRESHOLDS.multi_label * score),
-        reasons=tuple(dict.fromkeys(text for _, text in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
+        also=tuple(map(tree.get, others)),
+        reasons=tuple(dict.fromkeys(text for _, text in strongest)),
     )
 
 
@@ -171,5 +184,5 @@ def probability(features: Mapping[str, float]) -> float:
 
 @cache
 def _fitted_weights() -> dict[str, Any]:
-    text = resources.files("diagnosis").joinpath("category_probability.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
+    stored = resources.files("diagnosis").joinpath("category_probability.json")
+    return dict(json.loads(stored.read_text(encoding="utf-8")))

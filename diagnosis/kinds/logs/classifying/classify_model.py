@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import msgspec
 import numpy as np
@@ -125,14 +125,15 @@ class Model:
 
     def calibrate(self, confidence: float) -> float:
         """A raw confidence, calibrated with past decisions; unchanged if there are too few."""
-        stated, right = zip(*self.calibration, strict=True) if self.calibration else ((0.0, 1.0), (0.0, 1.0))
+        known = self.calibration or ((0.0, 0.0), (1.0, 1.0))
+        stated, right = zip(*known, strict=True)
         return float(np.interp(confidence, stated, right))
 
     def _vector(self, template: str) -> dict[str, float]:
         counts = Counter(feature for feature in features_of(template) if feature in self.idf)
         if not counts:
             return {}
-        raw = {feature: (1 + math.log(count)) * self.idf[feature] for feature, count in sorted(counts.items())}
+        raw = {word: (1 + math.log(n)) * self.idf[word] for word, n in sorted(counts.items())}
         length = math.sqrt(sum(value * value for value in raw.values()))
         return {feature: value / length for feature, value in raw.items()}
 
@@ -164,7 +165,7 @@ def loads(text: str) -> Model:
     """Read a model back.
 
     Raises:
-        ModelError: not JSON, another format, a part is missing, or a class is not in the category tree.
+        ModelError: not JSON, another format, a part is missing, or a class that the tree lacks.
     """
     try:
         version = msgspec.json.decode(text, type=_Versioned).format
@@ -190,13 +191,14 @@ def digest(records: Iterable[Record]) -> str:
 @cache
 def starter() -> Model:
     """The model that ships with the engine, trained on the examples of its rules."""
-    return loads(resources.files("diagnosis").joinpath("classifier.json").read_text(encoding="utf-8"))
+    stored = resources.files("diagnosis").joinpath("classifier.json")
+    return loads(stored.read_text(encoding="utf-8"))
 
 
 def _check(level: Level) -> None:
     """Raises :class:`ModelError` if the parts of a level do not fit together."""
     classes = range(len(level.classes))
-    if any(index not in classes for row in level.weights.values() for index in row):
+    if not set(chain.from_iterable(level.weights.values())).issubset(classes):
         raise ModelError("a weight belongs to no class")
     is_possible = level.temperature > 0 and 0 <= level.doubt < 1
     if len(level.bias) != len(classes) or not classes or not is_possible:

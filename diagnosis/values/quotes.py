@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.plain import ANSI
+from diagnosis.values.plain import ANSI
 
 LIMITS: Final = thresholds.limits("quotes")
 

@@ -6,7 +6,7 @@ import hashlib
 import io
 from typing import Any, BinaryIO
 
-from diagnosis import faults
+from diagnosis.processing import faults
 
 
 class CheckedStream(io.RawIOBase):

@@ -8,12 +8,12 @@ from typing import Final
 from msgspec import UNSET
 
 from diagnosis.evidence import Fact, FlowFinding, FlowJob
+from diagnosis.evidence.inventory import Inventory
 from diagnosis.facts.gpu_count import GpuCount, GpuEvidence, count_gpus, devices_of
-from diagnosis.inventory import Inventory
-from diagnosis.json_values import JsonObject
 from diagnosis.model import JobHints
-from diagnosis.report_records import AttemptRow, JobRow
-from diagnosis.result import NO_LOGS, LogDiagnosis
+from diagnosis.records.report_records import AttemptRow, JobRow
+from diagnosis.records.result import NO_LOGS, LogDiagnosis
+from diagnosis.values.json_values import JsonObject
 
 #: Nodes that a report names.
 MAX_NODE_NAMES: Final = 4096

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from diagnosis import kept_files
+from diagnosis.knowledge import kept_files
 
 _KEPT: Final = Path(__file__).parent / "__pycache__"
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from diagnosis import kept_files
+from diagnosis.knowledge import kept_files
 
 #: Changed when files are written in another way.
 _FORMAT: Final = b"faultline loops 1"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from diagnosis.advice_records import Advice
-from diagnosis.json_values import JsonObject
+from diagnosis.records.advice_records import Advice
+from diagnosis.values.json_values import JsonObject
 
 
 class InputRow(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.flows.read.flow_records import MAX_TIME_NS, RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows
-from diagnosis.kinds.flows.read.readers.bursts import Bursts
-from diagnosis.kinds.flows.read.readers.decode import LINK_TYPES, Ints, decode
+from diagnosis.kinds.flows.read.readers.packets.bursts import Bursts
+from diagnosis.kinds.flows.read.readers.packets.decode import LINK_TYPES, Ints, decode
 from diagnosis.model import ParseHints
 
 MAGICS = {

@@ -1,0 +1,1 @@
+"""Words, names, thresholds and limits as tables, and how they are read."""

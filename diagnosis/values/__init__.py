@@ -1,0 +1,1 @@
+"""Numbers, text and JSON from outside, read safely, and the statistics that all kinds of evidence share."""
