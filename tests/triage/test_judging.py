@@ -187,6 +187,13 @@ def test_the_page_says_what_was_taken_back(client, ada, incident):
     assert "no act of yours in the last day" in page_text(client.get(reverse("queue")))
 
 
+def test_the_button_of_a_message_says_what_it_took_back_because_the_page_shows_the_next_incident(client, ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    request_id = Activity.objects.get(incident=incident, kind="decided").request_id
+    page = page_text(client.post(reverse("undo", args=[request_id]), follow=True))
+    assert f"Undone on #{incident.pk}: you confirmed the category" in page
+
+
 def test_an_imported_fault_is_marked_and_claims_no_confidence(client, ada, manager):
     start = timezone.now() - timedelta(days=2)
     faults_import(cluster=make_cluster(), slug="faults", faults=[Fault("n1", start, start + timedelta(hours=3), "ECC")])

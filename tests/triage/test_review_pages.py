@@ -93,7 +93,7 @@ def test_a_merge_and_a_split_of_several_offer_an_undo_and_tell_what_they_did(cli
     incident.refresh_from_db()
     assert incident.group.incidents.count() == 2
     page = client.post(reverse("undo", args=[Activity.objects.filter(kind="split").first().request_id]), follow=True)
-    assert "Undone on 2 incidents." in page_text(page)
+    assert "Undone on 2 incidents: you " in page_text(page)
     assert incident.group.incidents.count() == 4
     page = client.post(reverse("incident-group", args=[make_incident().pk]), {"act": "split"}, follow=True)
     assert "None of these incidents is in a group" in page_text(page)

@@ -61,8 +61,13 @@ def last_act_undo(*, by: Any, now: datetime, incident: Incident | None = None) -
             continue
         tried_ids.add(request_id)
         if act_undo(request_id=request_id, by=by):
-            return list(Activity.objects.filter(request_id=request_id, actor=by).order_by("pk"))
+            return rows_of_act(request_id=request_id, by=by)
     return []
+
+
+def rows_of_act(*, request_id: uuid.UUID, by: Any) -> list[Activity]:
+    """What the activity says of one act of this person, in order. One query."""
+    return list(Activity.objects.filter(request_id=request_id, actor=by).order_by("pk"))
 
 
 class _Undo:

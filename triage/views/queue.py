@@ -18,12 +18,13 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
+from diagnosis.values.plain import counted
 from ingest.models import DEMONSTRATION
 from ingest.parameters import whole
 from ingest.selectors import people_who_see
 from triage import search
 from triage.export import CSV_COLUMNS, csv_lines, csv_row
-from triage.models import Incident
+from triage.models import Activity, Incident
 from triage.selectors.access import visible_clusters
 from triage.selectors.demonstration import notice_of_rows
 from triage.selectors.incident import activity_words
@@ -36,7 +37,7 @@ from triage.services.moving import job_move_undo
 from triage.services.reviewing import ReviewError, unknown_person
 from triage.services.reviewing_many import incidents_assign, incidents_decide
 from triage.services.saved_views import saved_view_create, saved_view_delete
-from triage.services.undoing import act_undo, last_act_undo
+from triage.services.undoing import act_undo, last_act_undo, rows_of_act
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
 #: a bulk act on more is refused, to limit mistakes: narrow the search
@@ -250,10 +251,18 @@ def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
         complain(request, str(error))
         return back(request, reverse("queue"))
     if count:
-        say(request, "Undone." if count == 1 else f"Undone on {count} incidents.")
+        say(request, _undone_words(rows_of_act(request_id=request_id, by=request.user), count))
     else:
         complain(request, "There is nothing to undo: it was undone or changed since, or somebody else did it.")
     return back(request, reverse("queue"))
+
+
+def _undone_words(rows: list[Activity], count: int) -> str:
+    """What was undone, on which incident: the page may show another one by now."""
+    acts = " and ".join(dict.fromkeys(map(activity_words, rows)))
+    touched = {row.incident_id for row in rows}
+    where = f"#{rows[0].incident_id}" if len(touched) == 1 else counted(count, "incident", "incidents")
+    return f"Undone on {where}: you {acts}."
 
 
 @require_POST
@@ -264,9 +273,7 @@ def undo_last(request: HttpRequest) -> HttpResponse:
     incident = incident_or_404(request, number) if number else None
     rows = last_act_undo(by=request.user, now=timezone.now(), incident=incident)
     if rows:
-        numbers = {row.incident_id for row in rows}
-        where = f"#{rows[0].incident_id}" if len(numbers) == 1 else f"{len(numbers)} incidents"
-        say(request, f"Undone on {where}: you {' and '.join(dict.fromkeys(map(activity_words, rows)))}.")
+        say(request, _undone_words(rows, len({row.incident_id for row in rows})))
     else:
         here = " here" if incident else ""
         complain(request, f"There is nothing to undo: no act of yours{here} in the last day.")
