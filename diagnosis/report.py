@@ -13,22 +13,9 @@ from diagnosis.conclusion.conclusion_records import ConclusionReport
 from diagnosis.conclusion.invariants import Answered, violations
 from diagnosis.evidence import FactSummary, Suspect
 from diagnosis.records.advice_records import Advice
-from diagnosis.records.report_records import (
-    ClockRow,
-    ClueRow,
-    EventRow,
-    HistoryRow,
-    IndicatorRow,
-    InputRow,
-    JobRow,
-    LinePlace,
-    LineRow,
-    LogsReport,
-    NodeScore,
-    RunnerUp,
-    SuspectRow,
-)
-from diagnosis.records.result import Clue, Indicator, LineRef, LogDiagnosis, LogEvent
+from diagnosis.records.report_records import HistoryRow, InputRow, JobRow, LinePlace, LogsReport, RunnerUp, SuspectRow
+from diagnosis.records.result import LogDiagnosis
+from diagnosis.records.timeline_rows import ClockRow
 from diagnosis.values.plain import plain
 
 VERSION: Final = 2
@@ -133,55 +120,18 @@ def logs_report(logs: LogDiagnosis, advice: Advice | None = None) -> LogsReport:
         symptom=logs.symptom,
         stage=logs.stage,
         iteration=logs.iteration,
-        nodes=[NodeScore(n.node, round(n.score, 4), n.is_suspect, list(n.reasons)) for n in logs.nodes],
+        nodes=[msgspec.structs.replace(node, score=round(node.score, 4)) for node in logs.nodes],
         answer=logs.answer,
-        events=[_event(event) for event in logs.events],
+        events=logs.events,
         lines=[LinePlace(ref.file, ref.line) for ref in logs.lines],
-        indicators=[_indicator(indicator) for indicator in logs.indicators],
-        clues=[_clue(clue) for clue in logs.clues],
+        indicators=logs.indicators,
+        clues=logs.clues,
         fingerprint=logs.fingerprint,
         attempt=logs.attempt,
         advice=advice,
         timeline=logs.timeline,
         help=logs.help,
     )
-
-
-def _indicator(i: Indicator) -> IndicatorRow:
-    return IndicatorRow(i.text, i.file, i.line, i.parameters, list(map(list, i.spans)))
-
-
-def _clue(c: Clue) -> ClueRow:
-    return ClueRow(c.detector, c.about, c.subject, round(c.weight, 4), c.reason, c.why)
-
-
-def _event(e: LogEvent) -> EventRow:
-    return EventRow(
-        id=e.id,
-        template=e.template,
-        role=e.role,
-        signature=e.signature or None,
-        category=e.category or None,
-        level=e.level,
-        count=e.count,
-        nodes=e.nodes,
-        of_nodes=e.of_nodes,
-        node_names=list(e.node_names),
-        jobs_with_it=e.jobs_with_it,
-        healthy_jobs=e.healthy_jobs,
-        first_at=e.first_at,
-        last_at=e.last_at,
-        is_stamped=e.is_stamped,
-        example=e.example,
-        recovered=e.recovered,
-        score=round(e.score, 4),
-        lines=[_line(ref) for ref in e.lines],
-        writers=[_line(ref) for ref in e.writers],
-    )
-
-
-def _line(ref: LineRef) -> LineRow:
-    return LineRow(ref.file, ref.line, ref.offset, ref.length, ref.node, ref.rank, ref.at)
 
 
 def _suspect(s: Suspect) -> SuspectRow:

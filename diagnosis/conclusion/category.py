@@ -106,7 +106,7 @@ def _shares_of_slow_job(findings: Sequence[Finding]) -> list[tuple[str, float]]:
     if placed:
         best = max(placed, key=lambda f: f.p)
         return cap_shares([(best.category or SLOW_STEPS, max(THRESHOLDS.named, best.p)), (SLOW_STEPS, 1.0)])
-    alarms = [f.category for f in findings if f.source == "watch"]
+    alarms = list(filter(None, (f.category for f in findings if f.source == "watch")))
     is_shown_elsewhere = not {f.source for f in slow} <= {"watch"}
     if not alarms or is_shown_elsewhere:
         return [(SLOW_STEPS, THRESHOLDS.slow)]

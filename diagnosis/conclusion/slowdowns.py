@@ -17,7 +17,7 @@ from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
 from diagnosis.facts import trends
-from diagnosis.records.report_records import IterationRow
+from diagnosis.records.timeline_rows import IterationRow
 from diagnosis.values.stats import spread
 
 THRESHOLDS: Final = thresholds.of("slowdowns")

@@ -11,7 +11,7 @@ from diagnosis.evidence import Fact, FlowFinding, FlowJob
 from diagnosis.evidence.inventory import Inventory
 from diagnosis.facts.gpu_count import GpuCount, GpuEvidence, count_gpus, devices_of
 from diagnosis.model import JobHints
-from diagnosis.records.report_records import AttemptRow, JobRow
+from diagnosis.records.report_records import JobRow
 from diagnosis.records.result import NO_LOGS, LogDiagnosis
 from diagnosis.values.json_values import JsonObject
 
@@ -51,7 +51,7 @@ def describe_job(
         scheduler=from_logs.scheduler,
         said_outcome=hints.outcome or None,
         switch_of=_switches(known, names) or UNSET,
-        attempts=[AttemptRow(a.number, a.t0, a.t1, a.outcome, a.first, a.last) for a in from_logs.attempts],
+        attempts=from_logs.attempts,
     )
 
 

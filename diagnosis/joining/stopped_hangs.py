@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import FlowFinding, StackFinding
@@ -36,7 +37,7 @@ def with_stall(logs: LogDiagnosis, stacks: StackFinding, flows: FlowFinding) -> 
 
 def _as_end(event: LogEvent) -> LogEvent:
     """A stop is the end of a job that hung, and no cause of it."""
-    return replace(event, role=Role.TEARDOWN.value) if event.role == Role.ROOT else event
+    return structs.replace(event, role=Role.TEARDOWN.value) if event.role == Role.ROOT else event
 
 
 def _was_silent(logs: LogDiagnosis, flows: FlowFinding) -> bool:

@@ -1,4 +1,6 @@
-"""What the logs of a job show: the part of a diagnosis that conclusions read. `diagnosis.report` writes it as JSON."""
+"""What the logs of a job show: the part of a diagnosis that conclusions read. The records in it are
+those of the report. Times are seconds since the epoch (UTC), scores and weights in [0, 1].
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from diagnosis.evidence import Fact, Measure, Result, Suspect
-from diagnosis.records.report_records import ClockRow, Timeline
+from diagnosis.records.timeline_rows import ClockRow, Timeline
 
 
-@dataclass(frozen=True, slots=True)
-class LineRef:
-    """One line of evidence: its position, writer and time. ``line`` is 1-based, ``at`` seconds
-    since the epoch (UTC).
-    """
+class LineRef(msgspec.Struct, frozen=True):
+    """One line of evidence: its position (``line`` from 1, the others in bytes), writer and time."""
 
     file: str
     line: int
@@ -22,11 +23,10 @@ class LineRef:
     length: int = 0
     node: str | None = None
     rank: int | None = None
-    at: float | None = None
+    at: float | None = msgspec.field(name="time", default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class LogEvent:
+class LogEvent(msgspec.Struct, frozen=True):
     """All lines of one template and one signature.
 
     ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit,
@@ -39,8 +39,8 @@ class LogEvent:
     id: str
     template: str
     role: str
-    signature: str = ""
-    category: str = ""
+    signature: str | None = None
+    category: str | None = None
     level: int = 0
     count: int = 0
     nodes: int = 0
@@ -58,23 +58,19 @@ class LogEvent:
     writers: tuple[LineRef, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSuspect:
+class NodeSuspect(msgspec.Struct, frozen=True):
     """A node with the reasons of the suspicion; ``is_suspect`` False means ranked, not accused."""
 
     node: str
     score: float
-    is_suspect: bool
+    is_suspect: bool = msgspec.field(name="suspect")
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One global launch of the job; times in seconds since the epoch. ``first`` and ``last``: its
-    iterations, if the logs count them.
-    """
+class Attempt(msgspec.Struct, frozen=True):
+    """One launch of the job: its times, how it ended, and its first and last iteration."""
 
-    number: int
+    number: int = msgspec.field(name="n")
     t0: float | None
     t1: float | None
     outcome: str
@@ -82,8 +78,7 @@ class Attempt:
     last: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Clue:
+class Clue(msgspec.Struct, frozen=True):
     """One clue of a detector: ``about`` is ``event``, ``node`` or ``category``, ``subject`` its id;
     ``weight`` in [0, 1]; ``reason`` a sentence; ``why``: the idea of the detector.
     """
@@ -110,14 +105,15 @@ class Verdict:
     labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Indicator:
-    """The words of one line that state the fault, and its typed parameters."""
+class Indicator(msgspec.Struct, frozen=True):
+    """The words of one line that state the fault, and its typed parameters; ``spans``: begin, end
+    and name of each parameter in them.
+    """
 
     text: str
     file: str
     line: int
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = {}
     spans: tuple[tuple[int, int, str], ...] = ()
 
 

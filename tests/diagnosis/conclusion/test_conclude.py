@@ -17,8 +17,9 @@ from diagnosis.evidence import FlowFinding, Suspect, decode
 from diagnosis.kinds.stacks import finding_of
 from diagnosis.model import JobHints
 from diagnosis.pipeline import make_advice
-from diagnosis.records.report_records import IterationRow, JobRow, Timeline
+from diagnosis.records.report_records import JobRow
 from diagnosis.records.result import Attempt, LineRef, LogDiagnosis, LogEvent, Verdict
+from diagnosis.records.timeline_rows import IterationRow, Timeline
 from diagnosis.taxonomy import load as load_taxonomy
 from diagnosis.values.plain import plain
 
@@ -44,7 +45,9 @@ ROOT = LogEvent(
     score=0.9,
     lines=(LineRef("logs/node-3.log", 7, node="node-3", rank=12, at=100.0),),
 )
-WIDE = replace(ROOT, id="r2", node_names=tuple(f"node-{n}" for n in range(100)), nodes=100, of_nodes=400)
+WIDE = msgspec.structs.replace(
+    ROOT, id="r2", node_names=tuple(f"node-{n}" for n in range(100)), nodes=100, of_nodes=400
+)
 FAILED = LogDiagnosis(
     is_failure=True,
     outcome="failed",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from diagnosis.conclusion.sentences import log_sentence
@@ -32,7 +32,7 @@ def test_a_headline_counts_the_other_nodes_without_the_culprit(
     logs = cast("Any", SimpleNamespace(events=(root, reaction)))
 
     assert log_sentence._aftermath(logs, (), (root,)) == f" {others:,} other nodes followed 30 s later."
-    nameless = replace(root, node_names=(), nodes=0)
+    nameless = msgspec.structs.replace(root, node_names=(), nodes=0)
     assert log_sentence._aftermath(logs, ("a",), (nameless,)) == f" {others:,} other nodes followed 30 s later."
 
 

@@ -11,8 +11,8 @@ from diagnosis.conclusion.conclude import _moment
 from diagnosis.conclusion.condition import Situation, condition
 from diagnosis.conclusion.model import Moment, Slowdown
 from diagnosis.evidence import Finding, FlowFinding, StackFinding
-from diagnosis.records.report_records import IterationRow, Timeline
 from diagnosis.records.result import NO_LOGS, LogDiagnosis
+from diagnosis.records.timeline_rows import IterationRow, Timeline
 from tests.diagnosis.conclusion.test_decisions import BROKEN, ENDED, FAILED, POINT, ROOT, SLOW_PLACE, STRETCH
 
 ODD = Finding("watch", "slow", "It became slow", at=95.0)

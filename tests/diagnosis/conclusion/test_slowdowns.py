@@ -7,7 +7,7 @@ from typing import Any
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.conclusion.slowdowns import is_reportable, merge_slowdowns, of_flows, of_logs, step_offset
 from diagnosis.evidence import FlowFinding, decode
-from diagnosis.records.report_records import IterationRow
+from diagnosis.records.timeline_rows import IterationRow
 
 
 def flows(seconds: list[float], *found: dict[str, Any]) -> FlowFinding:

@@ -18,6 +18,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from msgspec import structs
+
 from diagnosis import thresholds
 from diagnosis.evidence import Fact, Measure, Result
 from diagnosis.evidence import inventory as inventories
@@ -165,7 +167,7 @@ def _restarted(case: Case, whole: Attempt) -> tuple[Attempt, ...]:
         ended = None if restart.at is None else restart.at / SECOND
         found.append(Attempt(whole.number + len(found), begun, ended, "failed", first, restart.last))
         begun, first = ended, restart.first
-    last = replace(whole, number=whole.number + len(found), t0=begun, first=first)
+    last = structs.replace(whole, number=whole.number + len(found), t0=begun, first=first)
     return (*found, last)
 
 

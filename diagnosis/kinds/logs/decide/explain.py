@@ -43,7 +43,8 @@ def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
         text = f"“{line}”: {', '.join(_comparisons(case, row))}."
         if event == case.roots.leader and case.roots.reasons:
             text += f" It comes first because {'; '.join(case.roots.reasons)}."
-        yield Clue(detector, "event", subject, case.roots.weights.get(event, 0.0), text, why)
+        weight = round(case.roots.weights.get(event, 0.0), 4)
+        yield Clue(detector, "event", subject, weight, text, why)
 
 
 def _comparisons(case: Case, row: EventRow) -> Iterator[str]:
@@ -64,14 +65,18 @@ def _of_nodes(where: Place) -> list[Clue]:
     """Each once: two root lines of one fault are two clues with the same words."""
     why = {d.id: d.why for d in detectors.ALL}
     ordered = sorted(where.clues, key=lambda c: (-c.weight, c.node, c.reason))
-    rows = (Clue(c.detector, "node", c.node, c.weight, f"{c.reason}.", why.get(c.detector, "")) for c in ordered)
-    return list(dict.fromkeys(rows))
+    rows: dict[Clue, None] = {}
+    for c in ordered:
+        why_so = why.get(c.detector, "")
+        rows[Clue(c.detector, "node", c.node, round(c.weight, 4), f"{c.reason}.", why_so)] = None
+    return list(rows)
 
 
 def _of_category(classification: Classification, verdict: Verdict) -> Iterator[Clue]:
+    weight = round(verdict.confidence, 4)
     if verdict.id != classification.category.id:
         title = taxonomy.load().get(verdict.id).title
-        yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: from silence and order alone.")
+        yield Clue("structure", "category", verdict.id, weight, f"{title}: from silence and order alone.")
         return
     for reason in classification.reasons[: LIMITS.listed]:
-        yield Clue("votes", "category", verdict.id, verdict.confidence, f"{reason}.", "root events vote for categories")
+        yield Clue("votes", "category", verdict.id, weight, f"{reason}.", "root events vote for categories")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
@@ -111,8 +111,8 @@ def _event(case: Case, row: EventRow, role: str, cause_nodes: set[str], occurren
         id=tables.event_id(row.template, row.signature or ""),
         template=row.template,
         role=role,
-        signature=row.signature or "",
-        category=row.category or "",
+        signature=row.signature,
+        category=row.category,
         level=row.level,
         count=row.n,
         of_nodes=case.total,
@@ -125,7 +125,7 @@ def _event(case: Case, row: EventRow, role: str, cause_nodes: set[str], occurren
         is_stamped=bool(own["is_stamped"].any()),
         example=_example(case, row, firsts)[: LIMITS.example_chars],
         recovered=row.event in case.survived,
-        score=case.roots.weights.get(row.event, 0.0),
+        score=round(case.roots.weights.get(row.event, 0.0), 4),
         lines=_line_refs(case, lines),
         writers=_line_refs(case, firsts),
     )

@@ -90,7 +90,7 @@ def _root_sentence(case: Case, same: Sequence[LogEvent]) -> str:
     count = sum(event.count for event in same)
     lines = counted(count, "line", "lines")
     wordings = f" in {len(same)} wordings" if len(same) > 1 else ""
-    meaning = case.meaning(lead.signature, lead.example, lead.template)
+    meaning = case.meaning(lead.signature or "", lead.example, lead.template)
     named = f"{meaning}: " if meaning else ""
     return f"{named}{lines}{wordings} {_nodes_text(same)}{_first_line_text(same)}"
 

@@ -17,7 +17,7 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.pace import dating
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
-from diagnosis.records.report_records import IterationRow, MarkRow, NodeLane, StageRow, Timeline
+from diagnosis.records.timeline_rows import IterationRow, MarkRow, NodeLane, StageRow, Timeline
 
 LIMITS: Final = thresholds.limits("timeline")
 

@@ -18,7 +18,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.rows.events import LogTable
-from diagnosis.records.report_records import ClockRow
+from diagnosis.records.timeline_rows import ClockRow
 
 SECOND: Final = 1_000_000_000
 HOUR: Final = 3600 * SECOND
