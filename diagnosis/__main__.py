@@ -254,6 +254,7 @@ def _report(
             alarm=budgets.CpuAlarm(),
         )
     found.close()
+    parse_pool.end_aside()
     data = report.to_json(diagnosis)
     data["inputs"] += [
         {"path": path, "kind": "other", "sha256": "", "lines": 0, "skipped": why} for path, why in found.problems

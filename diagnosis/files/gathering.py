@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from diagnosis.archive import archives
 from diagnosis.files import parse_pool
@@ -64,6 +64,10 @@ class Evidence:
         if place.size is not None:
             length = min(length, max(place.size - offset, 0))
         return os.pread(self._opened[1].fileno(), length, place.begin + offset)
+
+    def __reduce__(self) -> tuple[type[Evidence], tuple[Any, ...]]:
+        """What another process needs to read bytes."""
+        return Evidence, ([], [], self._places)
 
     def close(self) -> None:
         """Closes the file that was read last; a later ``read`` opens it again."""

@@ -150,21 +150,30 @@ def parse_all(
 
 
 def aside[R](function: Callable[..., R], /, *args: Any) -> Callable[[], R]:
-    """Starts a pure function in the process that waits, if one does; returns what waits for its result."""
+    """Starts a pure function in the process that waits, if one does, behind those that it was given before; returns
+    what waits for its result.
+    """
+    here = partial(function, *args)
     if not _spare:
-        return partial(function, *args)
-    pool = _spare.pop()
-    future = pool.submit(function, *args)
+        return here
+    try:
+        future = _spare[0].submit(function, *args)
+    except BrokenProcessPool:
+        return here
 
     def result() -> R:
         try:
             return future.result()
         except BrokenProcessPool:  # the system ended it: this process has the memory that it had not
-            return function(*args)
-        finally:
-            pool.shutdown()
+            return here()
 
     return result
+
+
+def end_aside() -> None:
+    """Ends the process that waits."""
+    while _spare:
+        _spare.pop().shutdown(cancel_futures=True)
 
 
 def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:

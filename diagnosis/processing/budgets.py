@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
 from typing import Any, Final, Protocol
 
 from diagnosis import thresholds
@@ -58,12 +59,16 @@ class NoAlarm:
         """Nothing to do."""
 
 
+def _tell_nobody(stage: str) -> None:
+    """Nothing to do."""
+
+
 class CpuAlarm:
     """Rings after processor time of this process, in the main thread; elsewhere never. ``told`` gets the stages."""
 
     _AGAIN_S: Final = 0.2  # it rings until it is heard: an error raised in a finaliser is lost
 
-    def __init__(self, told: Callable[[str], None] = lambda stage: None) -> None:
+    def __init__(self, told: Callable[[str], None] = _tell_nobody) -> None:
         self._told = told
         self._holds = 0
         self._moment = math.inf
@@ -116,6 +121,12 @@ class Budgets:
         self._running: list[tuple[str, float]] = [("", math.inf)]  # stages within each other, and their ends
         mib = sum(p.bytes for p in parsed) / (1 << 20)
         self._sized_s = mib * LIMITS.mib_s + sum(p.lines for p in parsed) / 1e6 * LIMITS.million_rows_s
+
+    def apart(self) -> Budgets:
+        """The same budgets, for a stage that may run in another process."""
+        other = copy(self)
+        other.told, other._running = [], list(self._running)
+        return other
 
     def run[R](self, stage: str, act: Callable[[], R], otherwise: R, *, is_part: bool = False) -> R:
         """The result of a stage; ``otherwise`` if it is left out or goes over. ``is_part``: it has stages of its own

@@ -20,7 +20,7 @@ from diagnosis.kinds.logs.causes import case, divergence, launches, lifecycles, 
 from diagnosis.kinds.logs.causes.root_events import fallbacks, root_weights
 from diagnosis.kinds.logs.compare import launched, rank_measures, stalled, stated_setups
 from diagnosis.kinds.logs.compare.detectors import watchdogs
-from diagnosis.kinds.logs.decide import attempts, listed_events, read_notes, timeline, verdict
+from diagnosis.kinds.logs.decide import attempts, listed_events, read_notes, steps_aside, timeline, verdict
 from diagnosis.kinds.logs.meaning import catalogue, roster, stages
 from diagnosis.kinds.logs.pace import pacing, planned_end, progress
 from diagnosis.kinds.logs.rows import clocks, events, templates
@@ -49,10 +49,14 @@ STEPS: Final[tuple[tuple[ModuleType, str], ...]] = (
     (lifecycles, "find_lifecycles"),
     (outcome, "find_ending"),
     (phase, "find_moment"),
-    (watchdogs, "states"),
+    (watchdogs, "messages"),
+    (watchdogs, "states_in"),
     (stalled, "ranks_missing"),
-    (stated_setups, "stated_setup"),
-    (rank_measures, "measured"),
+    (stated_setups, "messages"),
+    (stated_setups, "setup_in"),
+    (rank_measures, "messages"),
+    (rank_measures, "measures_in"),
+    (steps_aside, "begin"),
     (read_notes, "read_notes"),
     (timeline, "build_timeline"),
     (listed_events, "list_events"),
@@ -72,10 +76,12 @@ def test_each_step_says_what_it_costs(module: ModuleType, name: str) -> None:
 
 
 def line_of(rank: int, number: int) -> str:
-    """Progress, or a message of its own."""
+    """Progress, what is measured and states the set-up, or a message of its own."""
     at = f"2026-03-01 08:{number // 60 % 60:02d}:{number % 60:02d}"
     if number % 2:
         return f"{at} INFO iteration {number} loss 2.{number} took 4.{number % 97} s"
+    if number % 8 == 0:
+        return f"{at} INFO [rank{rank}] NCCL version 2.21.5 compute {number % 7}.5 ms"
     return f"{at} WARNING shard {word_of(8 * number + rank)} of rank {rank} was read again in 3 ms"
 
 

@@ -65,15 +65,17 @@ def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path, *, 
         assert_frame_equal(*(stored_rows.read([stored_rows.messages_of(p)], UNIQUES) for p in (one, other)))
 
 
-def test_no_process_is_left_when_the_step_aside_is_done(tmp_path: Path) -> None:
-    _in_fresh_process(_step_aside, tmp_path)
+def test_no_process_is_left_when_the_steps_aside_are_done(tmp_path: Path) -> None:
+    _in_fresh_process(_steps_aside, tmp_path)
 
 
-def _step_aside(folder: Path) -> None:
+def _steps_aside(folder: Path) -> None:
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     for run in ("first", "second"):
         assert len(_parse_all(_tasks(folder, run), 2)) == 4
-        assert parse_pool.aside(os.getpid)() != os.getpid()
+        first, second = parse_pool.aside(os.getpid), parse_pool.aside(os.getpid)
+        assert os.getpid() != first() == second()
+        parse_pool.end_aside()
         assert children.read_text("utf-8").split() == []
 
 
@@ -84,7 +86,7 @@ def test_a_step_aside_is_done_here_where_no_process_waits_or_it_was_ended(tmp_pa
 
 def _lost_step_aside(folder: Path) -> None:
     assert len(_parse_all(_tasks(folder, "work"), 2)) == 4
-    assert parse_pool.aside(_deadly, os.getpid())() == "here"
+    assert [parse_pool.aside(_deadly, os.getpid())() for _ in range(2)] == ["here", "here"]
 
 
 def _deadly(home: int) -> str:

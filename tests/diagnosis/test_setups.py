@@ -77,7 +77,8 @@ def test_the_lines_of_each_node_state_its_set_up(tmp_path: Path) -> None:
         f"gpu-{n}.log": [f"gpu-{n}:100:200 [0] NCCL INFO Using network {'Socket' if n == 2 else 'IB'}"]
         for n in range(4)
     }
-    found = stated_setups.stated_setup(case_of_files(tmp_path, files))
+    case = case_of_files(tmp_path, files)
+    found = stated_setups.setup_in(case.table, stated_setups.messages(case), case.read)
     assert [(fact.place.name, fact.value, path) for path, fact in found][:2] == [
         ("gpu-0", "IB", "gpu-0.log"),
         ("gpu-1", "IB", "gpu-1.log"),

@@ -1,7 +1,7 @@
 """One attempt of a job as a case: the facts of its logs, and the events that are the root of its
 failure.
 
-Follows L4's figure: events, then across jobs, then in time, then across nodes. :func:`open_case`
+Follows L4's figure: events, then across jobs, then in time, then across nodes. :func:`collect_facts`
 gathers the facts; each later step (:mod:`locate`, ``phase``, ``verdict``) only reads them.
 """
 
@@ -85,14 +85,10 @@ class Case(FailureFacts):
         return f"“{clause}”" if clause else ""
 
 
-def open_case(parsed: Sequence[Parsed], given: Given) -> Case | None:
-    """The case of one attempt; None where no artifact holds log lines."""
-    facts = collect_facts(parsed, given)
-    return None if facts is None else decide(facts)
-
-
 def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
-    """Events with their history, progress and stages. O(different messages × rules + occurrences)."""
+    """Events with their history, progress and stages; None where no artifact holds log lines.
+    O(different messages × rules + occurrences).
+    """
     inventory, hints, read = given.inventory, given.hints, given.read
     known = (*inventory.nodes, *hints.nodes)
     given.on_stage("events", 0, 5)

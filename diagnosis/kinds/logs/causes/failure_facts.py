@@ -78,6 +78,11 @@ class Facts(Given):
         return self.roster.node_of_address() | names | pods | {**self.inventory.alias}
 
     @property
+    def total(self) -> int:
+        """Nodes of the job: those that write, else those that its lines state."""
+        return len(self.catalogue.nodes or self.roster.nodes)
+
+    @property
     def has_progress(self) -> bool:
         """Whether a line counts iterations or epochs."""
         return not self.progress.points.is_empty()
@@ -103,8 +108,7 @@ class Facts(Given):
 
     def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Lines with the ``node`` and ``rank`` of their writer."""
-        who = self.table.sources.select("source", "node", "rank")
-        return rows.join(who, on="source", how="left", maintain_order="left")
+        return self.table.placed(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +128,6 @@ class FailureFacts(Facts):
     @cached_property
     def has_times(self) -> bool:
         return bool(self.events["is_stamped"].any())
-
-    @property
-    def total(self) -> int:
-        """Nodes of the job: those that write, else those that its lines state."""
-        return len(self.catalogue.nodes or self.roster.nodes)
 
     @property
     def is_few(self) -> pl.Expr:

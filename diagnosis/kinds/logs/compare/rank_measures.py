@@ -17,10 +17,13 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.evidence import MAX_VALUES, Measure, Place
 from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.compare import writer_numbers
 from diagnosis.kinds.logs.compare.quantities import quantities, rank_of, step_of
 from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.kinds.logs.rows.events import Groups, LogTable
+from diagnosis.model import ReadRange
 from diagnosis.values import stats
 
 LIMITS: Final = thresholds.limits("rank_measures")
@@ -46,15 +49,26 @@ type _Key = tuple[str, int, str, str]
 
 
 def measured(case: Case) -> tuple[Measure, ...]:
-    """What the ranks, or else the nodes, of a case state of their steps. Reads up to
-    ``LIMITS.messages`` × ``LIMITS.lines`` lines.
+    """What the ranks, or else the nodes, of a case state of their steps.
     O(messages + occurrences + lines read).
     """
-    ranks = case.catalogue.occurrences["rank"].drop_nulls().n_unique()
-    who, total = ("rank", ranks) if ranks > case.total else ("node", case.total)
+    return measures_in(case.table, messages(case), case.read)
+
+
+def messages(facts: Facts) -> list[list[int]]:
+    """The messages that are read, those of one wording together. O(messages + occurrences)."""
+    ranks = facts.catalogue.occurrences["rank"].drop_nulls().n_unique()
+    who, total = ("rank", ranks) if ranks > facts.total else ("node", facts.total)
+    return _measuring_messages(facts, who, total)
+
+
+def measures_in(table: LogTable, groups: Groups, read: ReadRange) -> tuple[Measure, ...]:
+    """What the lines of these messages state. Reads up to ``LIMITS.messages`` × ``LIMITS.lines``
+    lines. O(lines read).
+    """
     told: dict[_Key, dict[_Writer, list[_Value]]] = defaultdict(lambda: defaultdict(list))
-    for masked in _measuring_messages(case, who, total):
-        for (node, rank), text, path, line in _of_writers(list(_lines(case, masked))):
+    for masked in groups:
+        for (node, rank), text, path, line in _of_writers(list(_lines(table, masked, read))):
             writer = (node, rank)
             step = step_of(text)
             seen: dict[str, int] = defaultdict(int)
@@ -100,16 +114,16 @@ def _measure(key: _Key, writer: _Writer, values: list[_Value]) -> Measure:
     )
 
 
-def _measuring_messages(case: Case, who: str, total: int) -> list[list[int]]:
+def _measuring_messages(facts: Facts, who: str, total: int) -> list[list[int]]:
     """The messages with a quantity that most of all nodes or ranks, or one alone, print again and
     again; those that differ by the name of their node alone are one.
     """
     is_often = pl.col("count") >= THRESHOLDS.lines
-    messages = case.table.messages.filter(is_often).select("masked", "text", "example")
-    wording = pl.Series("wording", hosts.hide_hosts(messages["text"], case.catalogue.nodes))
+    often = facts.table.messages.filter(is_often).select("masked", "text", "example")
+    wording = pl.Series("wording", hosts.hide_hosts(often["text"], facts.catalogue.nodes))
     # a number for each wording: a job of many files has a million occurrences
-    worded = messages.select("masked", "example", wording, number=wording.rank("dense"))
-    places_of = case.catalogue.occurrences.select("masked", who, "n")
+    worded = often.select("masked", "example", wording, number=wording.rank("dense"))
+    places_of = facts.catalogue.occurrences.select("masked", who, "n")
     occurrences = places_of.join(worded.select("masked", "number"), on="masked")
     places = pl.col(who).drop_nulls().n_unique()
     n = pl.col("n").sum()
@@ -132,20 +146,19 @@ def _measures(example: str) -> bool:
     return next(quantities(example), None) is not None
 
 
-def _lines(case: Case, masked: Sequence[int]) -> Iterator[_Line]:
+def _lines(table: LogTable, masked: Sequence[int], read: ReadRange) -> Iterator[_Line]:
     """Lines of one wording with writer, path and number, spread over the whole run. Reads the lines
     of up to ``LIMITS.files`` files, small ones together.
     """
-    occurrences = case.catalogue.occurrences.filter(pl.col("masked").is_in(masked))
+    occurrences = table.occurrences.filter(pl.col("masked").is_in(masked))
     each = max(LIMITS.of_writer, LIMITS.lines // max(1, occurrences.height))
     most = int(occurrences["n"].max() or 0)  # type: ignore[arg-type]
     stride = max(1, ceil(most / each))
-    writers = case.table.sources.select("source", "node", "rank")
     place = pl.int_range(pl.len()).over("source")
     files = occurrences["file"].unique().sort().head(LIMITS.files).to_list()
-    for slab in case.table.slabs(masked, files=files):
-        rows = slab.filter(place % stride == 0).join(writers, on="source", how="left", maintain_order="left")
-        texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
+    for slab in table.slabs(masked, files=files):
+        rows = table.placed(slab.filter(place % stride == 0))
+        texts = raw_lines.read_lines(rows, table.files, read, LIMITS.line_bytes)
         writers_of = zip(rows["node"], rows["rank"], texts, rows["file"], rows["line"], strict=True)
         for node, rank, text, file, line in writers_of:
-            yield (node or "", rank), text, case.table.files[file], line
+            yield (node or "", rank), text, table.files[file], line

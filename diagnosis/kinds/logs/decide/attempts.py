@@ -21,14 +21,15 @@ from typing import Final
 from msgspec import structs
 
 from diagnosis import thresholds
-from diagnosis.evidence import Fact, Measure, Result
+from diagnosis.evidence import Fact, Result
 from diagnosis.evidence import inventory as inventories
+from diagnosis.kinds.logs.causes import case as case_of
 from diagnosis.kinds.logs.causes import divergence, not_finite
-from diagnosis.kinds.logs.causes.case import Case, open_case
+from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.failure_facts import Given
-from diagnosis.kinds.logs.compare import behind, launched, pauses, rank_measures, stalled, stated_setups
-from diagnosis.kinds.logs.compare.detectors import watchdogs
-from diagnosis.kinds.logs.decide import read_notes, verdict
+from diagnosis.kinds.logs.compare import behind, launched, pauses, stalled
+from diagnosis.kinds.logs.decide import read_notes, steps_aside, verdict
+from diagnosis.kinds.logs.decide.steps_aside import StepsAside
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.rows import events
 from diagnosis.kinds.logs.rows.clocks import SECOND
@@ -132,10 +133,12 @@ def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None
         if job_of:
             own = inventories.read(_artifacts_of_job(parsed, job_of, names[number]), given.hints)
             known = replace(given, inventory=own)
-        case = open_case(own_logs, known)
-        if case is not None:
+        facts = case_of.collect_facts(own_logs, known)
+        if facts is not None:
+            steps = steps_aside.begin(facts)
+            case = case_of.decide(facts)
             told = verdict.conclude(case)
-            diagnoses.append(_as_attempt(told, case, number, has_others=bool(number_of)))
+            diagnoses.append(_as_attempt(told, case, steps, number, has_others=bool(number_of)))
     return _reported(diagnoses, names)
 
 
@@ -222,11 +225,11 @@ def _several_jobs_sentence(chosen: LogDiagnosis, attempts: Sequence[Attempt], na
     )
 
 
-def _as_attempt(result: LogDiagnosis, case: Case, number: int, *, has_others: bool) -> LogDiagnosis:
+def _as_attempt(result: LogDiagnosis, case: Case, steps: StepsAside, number: int, *, has_others: bool) -> LogDiagnosis:
     """``has_others``: directories separate launches or jobs, and number them."""
     whole = _launch(case, number)
     launches = (whole,) if has_others else _restarted(case, whole)
-    stated = _stated_setup(case)
+    stated = steps.setup()
     return replace(
         result,
         attempt=launches[-1].number,
@@ -235,16 +238,12 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int, *, has_others: bo
         scheduler=words.first(case.table.messages["example"], "schedulers"),
         node_names=case.catalogue.nodes,
         world_size=_world_size(case),
-        protocol=_protocol(case) if result.is_failure else (),
+        protocol=steps.protocol() if result.is_failure else (),
         read_notes=_read_notes(case, stated),
         stated=stated,
         shown=_accused(case, result.symptom) if result.is_failure else _shown(case),
-        measures=_measures(case),
+        measures=steps.measures(),
     )
-
-
-def _protocol(case: Case) -> tuple[watchdogs.State, ...]:
-    return case.budgets.run("watchdogs", lambda: tuple(watchdogs.states(case)), ())
 
 
 def _shown(case: Case) -> tuple[Result, ...]:
@@ -268,16 +267,6 @@ def _accused(case: Case, symptom: str) -> tuple[Result, ...]:
     if missing or symptom != "hang":
         return missing
     return case.budgets.run("ranks behind", lambda: behind.ranks_behind(case), nothing)
-
-
-def _measures(case: Case) -> tuple[Measure, ...]:
-    nothing: tuple[Measure, ...] = ()
-    return case.budgets.run("measures", lambda: rank_measures.measured(case), nothing)
-
-
-def _stated_setup(case: Case) -> tuple[tuple[str, Fact], ...]:
-    nothing: tuple[tuple[str, Fact], ...] = ()
-    return case.budgets.run("set-up", lambda: stated_setups.stated_setup(case), nothing)
 
 
 def _world_size(case: Case) -> int | None:

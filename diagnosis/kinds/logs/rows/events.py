@@ -36,6 +36,8 @@ _ROW = {
     "source": pl.UInt32,
     "masked": pl.UInt64,
 }
+#: Messages (``masked``), those that are read together in one group.
+type Groups = Sequence[Sequence[int]]
 _NO_ROWS: Final = pl.DataFrame(schema=_ROW)
 #: Lines of a job whose rows are kept, because all steps ask for some of them (about 50 bytes each).
 MAX_KEPT_LINES: Final = 1 << 16
@@ -94,11 +96,27 @@ class LogTable:
         said = self.messages.drop("count").join(count, on="masked", maintain_order="left").select(self.messages.columns)
         return replace(self, occurrences=kept, spans=pl.concat(spans).sort("file"), messages=said, begun=begun)
 
+    def only(self, masked: Sequence[int]) -> LogTable:
+        """The table of these messages alone, as small as another process needs it; of a small job,
+        whose rows are kept, itself. O(messages + occurrences).
+        """
+        if self._kept is not None:
+            return self
+        wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
+        is_of_these = pl.col("masked").is_in(wanted.implode())
+        chosen, found = self.messages.filter(is_of_these), self.occurrences.filter(is_of_these)
+        return replace(self, messages=chosen, occurrences=found)
+
     @property
     def trainers(self) -> frozenset[str]:
         """Nodes that wrote something other than a kernel log."""
         own = self.sources.filter(~pl.col("file").is_in(sorted(self.system_files)))
         return frozenset(own["node"].drop_nulls().unique().to_list())
+
+    def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Lines with the ``node`` and ``rank`` of their writer."""
+        who = self.sources.select("source", "node", "rank")
+        return rows.join(who, on="source", how="left", maintain_order="left")
 
     def rows(
         self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None

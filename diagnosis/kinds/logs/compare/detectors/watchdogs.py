@@ -16,9 +16,12 @@ from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.compare.clues import Clue
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.kinds.logs.rows.events import Groups, LogTable
+from diagnosis.model import ReadRange
 from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("watchdogs")
@@ -70,12 +73,23 @@ def states(case: Case) -> list[State]:
     """The states of each rank and process group from the watchdog lines of a case.
     O(messages + lines read), which are bounded.
     """
-    masked = case.table.messages.filter(case.table.says(WATCHDOG))["masked"].to_list()
-    if not masked:
-        return []
-    rows = case.placed(case.table.rows(masked, limit=LIMITS.read_back))
-    texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
-    return read(zip(texts, rows["rank"], rows["node"], strict=True))
+    return list(states_in(case.table, messages(case), case.read))
+
+
+def messages(facts: Facts) -> list[list[int]]:
+    """The messages of watchdogs, as one group. O(messages)."""
+    masked = facts.table.messages.filter(facts.table.says(WATCHDOG))["masked"].to_list()
+    return [masked] if masked else []
+
+
+def states_in(table: LogTable, groups: Groups, read_: ReadRange) -> tuple[State, ...]:
+    """The states in the lines of these messages. O(lines read)."""
+    found: list[State] = []
+    for masked in groups:
+        rows = table.placed(table.rows(masked, limit=LIMITS.read_back))
+        texts = raw_lines.read_lines(rows, table.files, read_, LIMITS.line_bytes)
+        found += read(zip(texts, rows["rank"], rows["node"], strict=True))
+    return tuple(found)
 
 
 def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
