@@ -17,10 +17,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -127,8 +127,7 @@ def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> 
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """One text to learn from; those of one group (a rule, an incident) are left out together."""
 
     text: str
@@ -212,8 +211,7 @@ def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(msgspec.Struct, frozen=True):
     """Results of classification: shares of right verdicts in [0, 1], ``log_loss`` in nats of the leaf's probability."""
 
     incidents: int
@@ -239,8 +237,7 @@ def evaluate(records: Sequence[Record], model: Model | None, rules: SignatureSet
     return Scores(len(records), leaf / count, domain / count, loss / count)
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """Whether a new model may be used, and the held-out figures that decided it."""
 
     model: Model

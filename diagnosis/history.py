@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from diagnosis import thresholds
 
@@ -26,8 +28,7 @@ class HistoryError(ValueError):
     """A history file that cannot be read; the message says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobEvents:
+class JobEvents(msgspec.Struct, frozen=True):
     """The messages of one healthy job. ``counts``: masked text to lines; ``hours``: its wall time
     in the logs; ``ended_at``: their last time, in seconds since the epoch, 0 if unknown;
     ``setup``: what most of its nodes state, by property (:mod:`diagnosis.facts.setups`).
@@ -40,7 +41,7 @@ class JobEvents:
     nodes: int = 1
     hours: float = 0.0
     ended_at: float = 0.0
-    setup: Mapping[str, str] = field(default_factory=dict)
+    setup: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def node_hours(self) -> float:
@@ -48,8 +49,7 @@ class JobEvents:
         return max(self.nodes * self.hours, 1 / 60)
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True):
     """The healthy jobs for the comparison of one job; ``scope``: family, framework, all or none; ``left_out``: number
     of jobs that were left out because they print other messages.
     """
@@ -74,8 +74,7 @@ class Pool:
         return replace(self, jobs=kept, left_out=len(self.jobs) - len(kept)) if len(kept) >= MIN_POOL_JOBS else self
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """An immutable set of healthy jobs, one entry a job id."""
 
     jobs: tuple[JobEvents, ...] = ()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -35,8 +34,7 @@ LIMITS: Final = thresholds.limits("keeping")
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """``writers``: of how many writers each message keeps a line; ``whole``: how many keep all lines, of those that
     are cited most and of those that wrote most.
     """

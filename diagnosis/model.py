@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
+
+import msgspec
 
 #: The stages of a job, in order; a diagnosis names the one in which it failed.
 STAGES: Final = (
@@ -71,8 +72,7 @@ class Role(StrEnum):
     BENIGN = "benign"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """The writer of a line: a node and, if known, a global rank or a rank's number on its node.
 
     ``how`` is the place it was read from (``path``, ``prefix``, ``line``, ``inventory``; empty: unknown),
@@ -88,8 +88,7 @@ class Source:
     rank_how: str = ""  # the source of the rank: ``path``, ``line``, ``task``, empty without
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmNote:
+class AlarmNote(msgspec.Struct, frozen=True):
     """An alarm of a job while it runs, in a sentence. ``kind``: of :mod:`diagnosis.live.watches`. Times are seconds
     since the epoch; ``until`` is None while it holds; ``ended_at``: when the job ended although it held.
     """
@@ -102,8 +101,7 @@ class AlarmNote:
     ended_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobHints:
+class JobHints(msgspec.Struct, frozen=True):
     """Facts about the job from a person or an inventory file. Everything is optional."""
 
     job_id: str = ""
@@ -112,7 +110,7 @@ class JobHints:
     framework: str = ""
     nodes: tuple[str, ...] = ()
     world_size: int | None = None
-    layout: dict[str, Any] = field(default_factory=dict)  # {"tp": 8, "pp": 2, "dp": 4, "order": "tp-dp-pp"}
+    layout: dict[str, Any] = msgspec.field(default_factory=dict)  # {"tp": 8, "pp": 2, "dp": 4, "order": "tp-dp-pp"}
     time_zone: str = "UTC"
     started_at: float | None = None
     ended_at: float | None = None
@@ -120,8 +118,7 @@ class JobHints:
     alarms: tuple[AlarmNote, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ParseHints:
+class ParseHints(msgspec.Struct, frozen=True):
     """Facts that the caller knows about one artifact, or one byte range of it, before parsing.
 
     A huge plain file is parsed as several ranges cut at line boundaries (``offset``: the begin of this range) and
@@ -138,8 +135,7 @@ class ParseHints:
     head: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """One log's rows in tables that hold several logs': number ``number`` of them; its lines from row ``line`` on, and
     ``messages`` rows of messages from row ``message`` on.
     """
@@ -150,8 +146,7 @@ class Part:
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(msgspec.Struct, frozen=True):
     """The result of parsing one artifact. Large tables are separate Parquet files, never in memory.
 
     ``columns``  logs: one row a line (see ``tables.COLUMNS``); flows: one row a record.
@@ -170,7 +165,7 @@ class Parsed:
     skipped: str | None = None
     notes: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
     columns: Path | None = None
     uniques: Path | None = None
     occurrences: Path | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -22,8 +21,7 @@ VERSION: Final = 2
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct, frozen=True):
     """One job's diagnosis. ``flows`` and ``stacks`` are the report records of these kinds."""
 
     engine: str
@@ -40,7 +38,7 @@ class Diagnosis:
     observed: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     clocks: tuple[ClockRow, ...] = ()
-    history: HistoryRow = field(default_factory=HistoryRow)
+    history: HistoryRow = msgspec.field(default_factory=HistoryRow)
     facts: FactSummary | None = None
 
 

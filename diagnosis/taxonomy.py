@@ -7,9 +7,11 @@ report shows. Several leaves may share a pair; the first one in the file is the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+
+import msgspec
+from msgspec.structs import replace
 
 from diagnosis.knowledge.knowledge_files import parsed
 
@@ -23,8 +25,7 @@ class TaxonomyError(ValueError):
     """The tree contradicts itself; the message says where."""
 
 
-@dataclass(frozen=True, slots=True)
-class Category:
+class Category(msgspec.Struct, frozen=True):
     """One node of the tree. ``advice``, ``category``, ``subcategory`` and ``words`` are empty for inner nodes.
 
     ``words``: usual words for this kind of failure, lower case; the learned part of classification starts from them,
@@ -55,8 +56,7 @@ class Category:
         return self.id.partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Taxonomy:
+class Taxonomy(msgspec.Struct, frozen=True):
     """All categories by id, in the order of the file."""
 
     categories: Mapping[str, Category]

@@ -6,10 +6,11 @@ Source: ByteRobust, arXiv 2509.16293, section 4 (figure 5).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
+
+import msgspec
 
 from diagnosis.knowledge.knowledge_files import parsed
 from diagnosis.records.tried import ACTIONS
@@ -71,8 +72,7 @@ type Facts = Mapping[str, FactValue]
 RESTARTS = frozenset({"continue", "restart", "stop", "stop_if_repeated", "unknown"})
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """One test of one fact. A list or a string counts by its length in comparisons with numbers."""
 
     fact: str
@@ -91,8 +91,7 @@ class Condition:
         return bool(number >= self.value if self.test == "at_least" else number < self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One rule of the ladder."""
 
     id: str
@@ -110,14 +109,13 @@ class Rule:
     has_commands: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Ladder:
+class Ladder(msgspec.Struct, frozen=True):
     """All rules in order, with lists of leaves, checks and commands."""
 
     rules: tuple[Rule, ...]
     leaves: Mapping[str, frozenset[str]]
     checks: Mapping[str, Mapping[str, str]]
-    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    commands: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
 
 
 def _condition(row: Mapping[str, Any]) -> Condition:

@@ -17,8 +17,9 @@ import unicodedata
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
+
+import msgspec
 
 from diagnosis.archive.archive_contents import Problems, UniqueNames, count_unlisted, stated_entries
 from diagnosis.archive.archive_streams import (
@@ -57,8 +58,7 @@ OnProblem = Callable[[str, str], None]
 type SentBytes = Callable[[], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits of an archive. ``ratio``: bytes out per byte in, checked beyond the first 64 MiB."""
 
     members: int = 200_000
@@ -67,8 +67,7 @@ class Limits:
     depth: int = 3
 
 
-@dataclass(slots=True)
-class Member:
+class Member(msgspec.Struct):
     """One file out of an archive. ``stream`` is valid until the next member is asked for.
 
     Read it to its end, then check ``note``: a sentence if its data ended early (the data before is valid).

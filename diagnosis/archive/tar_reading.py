@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+import msgspec
 
 from diagnosis.archive.archive_streams import BLOCK_BYTES
 
@@ -161,8 +162,7 @@ class CheckedTarInfo(tarfile.TarInfo):
         return super()._proc_member(tar)  # type: ignore[misc,no-any-return]
 
 
-@dataclass(slots=True)
-class SkippedBytes:
+class SkippedBytes(msgspec.Struct):
     """The skipped part of a tar archive: ``bytes`` of damaged headers and the data after them, and the number of
     ``end_marks`` (blocks of zeros) read last. Two of them end an archive.
     """

@@ -215,5 +215,5 @@ def _beginning(chain: Sequence[Finding]) -> tuple[float | None, str]:
     progress = [finding for finding in chain if finding.what == "progress"]
     if progress:
         return progress[0].at, "the last progress"
-    first = dated[0].at if dated else None
+    first = next((one.at for one in dated), None)
     return first, "the first dated finding"

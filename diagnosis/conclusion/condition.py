@@ -5,9 +5,10 @@ decides.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+
+import msgspec
 
 from diagnosis.conclusion.model import STATED_ENDS, Slowdown
 from diagnosis.evidence import NO_FACTS, SETUP_CHECK, FactSummary, FlowFinding, Result, StackFinding
@@ -18,8 +19,7 @@ from diagnosis.records.result import LogDiagnosis
 _LASTING_KINDS: Final = ("slow_group", "slow_switch")
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """The input of the table. ``logs``: ``NO_LOGS`` without log lines."""
 
     logs: LogDiagnosis
@@ -104,7 +104,7 @@ class Situation:
     @property
     def shown_since(self) -> int | None:
         """The iteration from which on the progress of the job shows what is wrong."""
-        return self.faults_shown[0].iteration if self.faults_shown else None
+        return next((one.iteration for one in self.faults_shown), None)
 
     @property
     def learns_nothing(self) -> bool:

@@ -4,7 +4,6 @@ in [0, 1].
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -24,8 +23,7 @@ ENDS: Final = ("crash", "launch_failure")
 PROBLEM_CONDITIONS: Final = ("failed", "hung", "degraded", "cancelled")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Who is at fault, with the probability and the reasons, strongest first."""
 
     place: Place
@@ -34,8 +32,7 @@ class Fault:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Slowdown:
+class Slowdown(msgspec.Struct, frozen=True):
     """A stretch of slow steps as one row. ``steps`` first and last (1-based, as the source counts
     them), ``factor`` mean time against the usual, ``lost_s`` time beyond the usual, ``lost_gpu_s``
     the same times the job's GPUs (None if their number is not known), ``is_named``: flows show who
@@ -108,8 +105,7 @@ class OfferedCheck(msgspec.Struct, frozen=True):
     outcomes: tuple[PossibleOutcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
+class Conclusion(msgspec.Struct, frozen=True):
     """The answer from all evidence. ``fault`` empty: nobody. ``alternatives`` begin with the
     category itself and sum to at most 1. ``outcome``: how the job ended (succeeded, failed,
     cancelled, running, unknown).
@@ -129,7 +125,7 @@ class Conclusion:
     checks: tuple[OfferedCheck, ...] = ()
     advice: Advice | None = None
     disagreements: tuple[Disagreement, ...] = ()
-    slowdowns: tuple[Slowdown, ...] = field(default=())
+    slowdowns: tuple[Slowdown, ...] = msgspec.field(default=())
     outcome: str = "unknown"
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 #: Likelihood ratio from which one outcome alone shows a fault: with the prior of a machine without other evidence (.05)
 #: it becomes more probable than not from about 20 on, and a candidate from half of that.
@@ -14,8 +16,7 @@ MIN_FAULT_RATIO: Final = 10.0
 SETUP_CHECK: Final = "setup"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """A possible outcome of a check. ``ratio``: its likelihood ratio for a faulty machine against a healthy one;
     ``categories``: the same for categories by the beginning of their id; ``adds``: the leaf to add if no alternative
     begins so. ``pattern`` None: its output is not recognised, a person reports it.
@@ -25,12 +26,11 @@ class Outcome:
     says: str
     ratio: float
     pattern: re.Pattern[str] | None = None
-    categories: Mapping[str, float] = field(default_factory=dict)
+    categories: Mapping[str, float] = msgspec.field(default_factory=dict)
     adds: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One check. ``about``: beginnings of the categories it decides on; ``conditions``: empty for any; ``needs``: the
     fact that is needed to name its target (node, rank or other, a second suspect). ``link_command``, ``link_cost``: the
     same for a switch or the link between two; empty: the check says nothing about those.
@@ -46,7 +46,7 @@ class Check:
     conditions: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     sign: re.Pattern[str] | None = None
-    examples: Mapping[str, str] = field(default_factory=dict)
+    examples: Mapping[str, str] = msgspec.field(default_factory=dict)
     counter: str = ""
     link_command: str = ""
     link_cost: str = ""
@@ -58,8 +58,7 @@ class Check:
         return self.finding != "check"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """The result of one output. ``target``: the machine, switch or link that was checked, empty if it is not known, and
     its ``kind``; ``line`` 1-based, ``words`` as written there. ``is_of_run``: of a run that ended so, such as a test
     of the network, not of a part's state. ``is_former``: of the time before what it is about

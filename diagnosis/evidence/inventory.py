@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -34,28 +33,27 @@ class Machine(msgspec.Struct, frozen=True):
     ranks: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Inventory:
+class Inventory(msgspec.Struct, frozen=True):
     """``nodes`` in order of rank; ``alias``: name or address to node; ``leaf_of``: node to its switch; ``facts``: the
     rest of the description."""
 
     nodes: tuple[str, ...] = ()
-    alias: Mapping[str, str] = field(default_factory=dict)
-    leaf_of: Mapping[str, str] = field(default_factory=dict)
+    alias: Mapping[str, str] = msgspec.field(default_factory=dict)
+    leaf_of: Mapping[str, str] = msgspec.field(default_factory=dict)
     machines: tuple[Machine, ...] = ()
     framework: str = ""
     job_id: str = ""
     world_size: int | None = None
     gpus_per_node: int | None = None
-    layout: JsonObject = field(default_factory=dict)
+    layout: JsonObject = msgspec.field(default_factory=dict)
     commands: tuple[str, ...] = ()
     #: of a description of several jobs: the machines of each (names, addresses) and its command lines
     jobs: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = ()
-    node_of_rank: Mapping[int, str] = field(default_factory=dict)
+    node_of_rank: Mapping[int, str] = msgspec.field(default_factory=dict)
     #: seconds since the epoch; None: not stated
     begun_at: float | None = None
     ended_at: float | None = None
-    node_of_pod: Mapping[str, str] = field(default_factory=dict)
+    node_of_pod: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def nodes_of_ranks(self) -> dict[int, str]:
         """Rank to node: as stated, else ranks in order of nodes if the sizes agree."""

@@ -8,15 +8,15 @@ healthy job is a finding about the job; another value is a remark.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from statistics import median
 from typing import Final, NamedTuple
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence import SETUP_CHECK, Check, Fact, Outcome, Result, number_of
@@ -36,8 +36,7 @@ _STOPS: Final = ".,:"
 type _StatedFact = tuple[str, Fact]
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     """A row of ``setup.toml``, which explains the fields. Its patterns are compiled when a line or a
     name is compared: compiling all takes longer than reading a small log.
     """
@@ -222,7 +221,7 @@ def _differences(row: Property, name: str, own: Mapping[str, list[_StatedFact]])
 
 
 def _without_counts(row: Property) -> Property:
-    return dataclasses.replace(row, counts=False)
+    return msgspec.structs.replace(row, counts=False)
 
 
 def _names_parts(own: Mapping[str, list[_StatedFact]]) -> bool:
@@ -293,4 +292,4 @@ def _result(row: Property, says: str, ratio: float, words: str, node: str = "") 
 def _located(result: Result, stated: _StatedFact) -> Result:
     """A result with the line that states its value."""
     path, fact = stated
-    return dataclasses.replace(result, path=path, line=fact.line)
+    return msgspec.structs.replace(result, path=path, line=fact.line)

@@ -13,11 +13,13 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from diagnosis.archive import archives
 from diagnosis.files import parse_pool
@@ -33,13 +35,12 @@ class _File(NamedTuple):
     size: int
 
 
-@dataclass(slots=True)
-class Evidence:
+class Evidence(msgspec.Struct):
     """The parsed evidence. ``read`` gives raw bytes of any artifact; ``problems`` are sentences about omitted files."""
 
-    parsed: list[Parsed] = field(default_factory=list)
-    problems: list[tuple[str, str]] = field(default_factory=list)
-    _places: dict[str, Place] = field(default_factory=dict)
+    parsed: list[Parsed] = msgspec.field(default_factory=list)
+    problems: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    _places: dict[str, Place] = msgspec.field(default_factory=dict)
     _taken: int = 0  # artifacts that have a number
     # the file that was read last: often thousands of lines of one file are read
     _opened: tuple[Path, io.FileIO] | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from diagnosis.files.unread_files import quiet_texts, unread_files, unread_reason
 from diagnosis.kinds import states
@@ -13,8 +14,7 @@ from diagnosis.records.report_records import InputRow
 from diagnosis.records.result import LogDiagnosis
 
 
-@dataclass(frozen=True, slots=True)
-class QuietTexts:
+class QuietTexts(msgspec.Struct, frozen=True):
     """Of the texts in which the logs found nothing: all of them (``quiet``), those that are reports by their layout,
     and those that nothing reads, by path; ``are_all_logs``: no other text was taken for a log.
     """

@@ -25,11 +25,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+
+import msgspec
 
 from diagnosis.files.parsing import parse
 from diagnosis.files.recognise import LogKinds, OrdinaryLines
@@ -64,8 +65,7 @@ _ordinary: Final[list[OrdinaryLines]] = [OrdinaryLines()]
 _spare: Final[list[ProcessPoolExecutor]] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """One plain ``file`` of ``size`` bytes, called ``path``; its tables are written below ``work``. ``data``: its bytes
     if they are in memory already; then ``file`` is not read.
     """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from diagnosis.model import Parsed, Part, Source, kind_named
 
@@ -57,11 +58,11 @@ def load_together(directory: Path) -> list[Parsed]:
 
 
 def _plain(value: Any) -> Any:
-    """A dataclass as what JSON has; a table by its name in the directory."""
+    """A record as what JSON has; a table by its name in the directory."""
     if isinstance(value, Path):
         return value.name
-    assert is_dataclass(value)
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    assert isinstance(value, msgspec.Struct)
+    return msgspec.structs.asdict(value)
 
 
 def _write(data: dict[str, Any], directory: Path) -> Path:

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import FlowFinding, StackFinding

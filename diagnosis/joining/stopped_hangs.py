@@ -4,11 +4,11 @@ print no progress with times. Whoever stopped it ended what had hung.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from msgspec import structs
+from msgspec.structs import replace
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import FlowFinding, StackFinding

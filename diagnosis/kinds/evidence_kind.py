@@ -5,9 +5,11 @@ package of this folder has one :class:`EvidenceKind`, and :mod:`kind_table` list
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.processing import faults
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 HEAD_BYTES: Final = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceFile:
+class EvidenceFile(msgspec.Struct, frozen=True):
     """A file that is read once. ``head``: its first bytes, empty in the middle of a file; ``work``:
     the folder for its tables.
     """
@@ -34,8 +35,7 @@ class EvidenceFile:
     work: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(msgspec.Struct, frozen=True):
     """A format for the documents: the tool or file, how one begins, and what is concluded from it."""
 
     title: str
@@ -59,8 +59,7 @@ def _no_measures(parsed: Parsed) -> list[Measure]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceKind:
+class EvidenceKind(msgspec.Struct, frozen=True):
     """One kind of evidence.
 
     ``ids``        what :attr:`Parsed.kind` says of its files.

@@ -8,9 +8,10 @@ away does not lengthen it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
+
+import msgspec
 
 from diagnosis.kinds.logs.pace import progress
 from diagnosis.live.found_counters import FOUND
@@ -29,14 +30,13 @@ MAX_LATE_RANGES: Final = 3
 LEAD_ADVANCES: Final = 2
 
 
-@dataclass(slots=True)
-class _Growth:
+class _Growth(msgspec.Struct):
     """What the counts of one range add to a counter. ``interval``: numbers between its last two,
     None if unknown.
     """
 
-    steps: list[float] = field(default_factory=list)
-    pauses: list[Pause] = field(default_factory=list)
+    steps: list[float] = msgspec.field(default_factory=list)
+    pauses: list[Pause] = msgspec.field(default_factory=list)
     advances: int = 0
     has_restarted: bool = False
     interval: int | None = None

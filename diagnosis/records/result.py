@@ -5,7 +5,6 @@ those of the report. Times are seconds since the epoch (UTC), scores and weights
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -91,8 +90,7 @@ class Clue(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """The category with its calibrated confidence in [0, 1], the runner-up and further labels that
     also apply.
     """
@@ -117,8 +115,7 @@ class Indicator(msgspec.Struct, frozen=True):
     spans: tuple[tuple[int, int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LogDiagnosis:
+class LogDiagnosis(msgspec.Struct, frozen=True):
     """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group
     (of `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis.
     ``progress_files``: paths of the logs whose lines count iterations or epochs. ``read_notes``: what
@@ -142,9 +139,9 @@ class LogDiagnosis:
     fingerprint: str = ""
     attempt: int = 0
     attempts: tuple[Attempt, ...] = ()
-    timeline: Timeline = field(default_factory=Timeline)
+    timeline: Timeline = msgspec.field(default_factory=Timeline)
     progress_files: frozenset[str] = frozenset()
-    read_notes: Mapping[str, str] = field(default_factory=dict)
+    read_notes: Mapping[str, str] = msgspec.field(default_factory=dict)
     clocks: tuple[ClockRow, ...] = ()
     missing: tuple[str, ...] = ()
     clues: tuple[Clue, ...] = ()

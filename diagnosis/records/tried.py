@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 ACTIONS = {
     "none": "No action",
@@ -28,8 +29,7 @@ EXECUTABLE_ACTIONS = tuple(action for action in ACTIONS if action not in {"none"
 EVICTING_ACTIONS = frozenset({"evict", "over_evict"})
 
 
-@dataclass(frozen=True, slots=True)
-class TriedAction:
+class TriedAction(msgspec.Struct, frozen=True):
     """An action that was carried out in this episode and after which the job failed again."""
 
     action: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from django.db import transaction
 from django.utils import timezone
+from msgspec.structs import replace
 
 from diagnosis import ParseHints
 from diagnosis.kinds import kind_table

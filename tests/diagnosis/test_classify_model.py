@@ -1,9 +1,9 @@
 """The learned part: trained, written, read back, measured and admitted."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from diagnosis import classify_training
 from diagnosis.kinds.logs.classifying import classify_model

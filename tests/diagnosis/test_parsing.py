@@ -2,10 +2,10 @@
 
 import io
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
 from diagnosis.files.parsed import load, save

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from django.urls import reverse
+from msgspec.structs import replace
 
 from diagnosis import report, taxonomy
 from diagnosis.conclusion.conclude import conclude

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 from django.urls import reverse
+from msgspec.structs import replace
 
 from diagnosis.conclusion import next_check
 from diagnosis.conclusion.conclude import conclude

@@ -1,9 +1,8 @@
 """The classifier: taught by confirmed incidents, admitted only when it helps, kept, rolled back."""
 
-from dataclasses import replace
-
 import pytest
 from django.core.management import CommandError, call_command
+from msgspec.structs import replace
 
 from diagnosis import classify_training
 from diagnosis.classify_training import Admission, Scores

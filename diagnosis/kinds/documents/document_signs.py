@@ -5,9 +5,10 @@ histories of changes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+import msgspec
 
 from diagnosis.knowledge.knowledge_files import table
 from diagnosis.values import log_lines
@@ -26,8 +27,7 @@ _EVENT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentForm:
+class DocumentForm(msgspec.Struct, frozen=True):
     """One form of documents. All ``signs`` occur at its beginning; ``line`` matches at least the
     share ``share`` of its lines; ``counter`` occurs nowhere in its head. These are patterns, which
     are compiled when a text has the signs before them: compiling all takes longer than reading a

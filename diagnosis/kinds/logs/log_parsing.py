@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from zoneinfo import ZoneInfo
 
+import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.kinds.evidence_kind import EvidenceFile
@@ -101,8 +102,7 @@ def _has_final_times(log: Parsed) -> bool:
     return not log.facts["has_yearless"]
 
 
-@dataclass(slots=True)
-class SmallLog:
+class SmallLog(msgspec.Struct):
     """A plain log (:func:`diagnosis.files.recognise.log_kind`, ``lines.is_plain``, not empty) that is read with others.
     ``data`` is gone once it is joined with theirs.
     """

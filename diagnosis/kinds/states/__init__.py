@@ -9,8 +9,9 @@ slowdown: Not Active" accuses nobody.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
+
+from msgspec.structs import replace
 
 from diagnosis.kinds import logs
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile, EvidenceKind, Format, guarded, read_whole

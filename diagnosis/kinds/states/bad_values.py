@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+import msgspec
 
 from diagnosis.knowledge.knowledge_files import table
 
@@ -28,8 +29,7 @@ _WELL: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRow:
+class FaultRow(msgspec.Struct, frozen=True):
     """One row: which values of which property are bad (``bad_values.toml`` explains the fields)."""
 
     id: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Final
+
+import msgspec
 
 from diagnosis.kinds.sign_search import SignSearch
 from diagnosis.knowledge.knowledge_files import table
@@ -17,8 +18,7 @@ SIGN_BYTES: Final = 4_096
 _SHAPES_WITH_TIMES: Final = ("csv", "aligned")
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectHeader:
+class ObjectHeader(msgspec.Struct, frozen=True):
     """A line or element that begins an object. ``pattern`` has a group ``name``; ``kind`` is
     ``node`` for a machine, else the object is a part of the machine.
     """
@@ -27,8 +27,7 @@ class ObjectHeader:
     pattern: re.Pattern[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """A quantity that a report states many times: ``field`` is its path in a record, ``node`` and
     ``part`` those of its place, ``of`` those that name what was measured. ``sense`` and ``unit`` as in
     :class:`diagnosis.evidence.Measure`.
@@ -43,8 +42,7 @@ class Series:
     of: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(msgspec.Struct, frozen=True, dict=True):
     """One tool's report. ``concludes``: what is judged, in words. Its patterns are compiled at the
     first such report: few files are reports.
     """

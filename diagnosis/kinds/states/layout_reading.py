@@ -5,9 +5,10 @@ those whose form alone says that they are reports, and those without a known mes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import filterfalse
 from typing import Final
+
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.text.encodings import decode

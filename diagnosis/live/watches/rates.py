@@ -9,7 +9,6 @@ their own: a launch most, and those of the run that it ends come with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -65,8 +64,7 @@ class RateState(msgspec.Struct):
         self.many = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """A watch over one tally of the ranges.
 
     ``tally``: the number of such lines in a range; ``window_s``: seconds of a window;

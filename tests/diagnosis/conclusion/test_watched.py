@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from diagnosis.conclusion.invariants import violations
 from diagnosis.conclusion.model import Answer, symptom_of

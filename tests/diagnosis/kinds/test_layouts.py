@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import time
 import tomllib
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from diagnosis import ParseHints, parse, pipeline
 from diagnosis.evidence import Result

@@ -8,12 +8,12 @@ gathers the facts; each later step (:mod:`locate`, ``phase``, ``verdict``) only 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 from typing import Final
 
 import polars as pl
+from msgspec.structs import asdict, replace
 
 from diagnosis.kinds.logs.causes import (
     failure_facts,
@@ -44,8 +44,7 @@ from diagnosis.values import quotes
 LOST_HOST: Final = "hardware.host.lost"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case(FailureFacts):
+class Case(FailureFacts, frozen=True, kw_only=True, dict=True):
     """Everything known of one attempt."""
 
     roots: Roots
@@ -131,7 +130,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     planned = planned_end.planned_steps(inventory.commands)
     is_complete = partial(planned_end.has_ended, found, table, read, planned)
     return Facts(
-        **vars(given),
+        **asdict(given),
         table=table,
         catalogue=catalogue,
         clocks=times,
@@ -150,7 +149,7 @@ def decide(facts: Facts) -> Case:
     survived, undated = _survived(facts)
     crashes = tracebacks.crashes_of_ended(facts.catalogue)
     resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived, crashes)
-    known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
+    known = asdict(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
     facts.on_stage("spatial", 3, 5)
     unnamed = FailureFacts(**known)
     weights = root_weights.weigh(unnamed)

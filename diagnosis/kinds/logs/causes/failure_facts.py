@@ -5,10 +5,10 @@ time, before one of them is chosen.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Final
 
+import msgspec
 import polars as pl
 
 from diagnosis import thresholds
@@ -30,8 +30,7 @@ from diagnosis.values import stats
 THRESHOLDS: Final = thresholds.of("failure_facts")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Given:
+class Given(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a job besides its logs. ``as_of``: seconds since the epoch at which the evidence was taken;
     ``near``: a time by which logs without a date or year are dated where nothing else says when the job ran;
     ``without``: the ids of detectors and fallbacks that are switched off; ``aside``: where a long step is done;
@@ -41,19 +40,18 @@ class Given:
     inventory: Inventory
     hints: JobHints
     read: ReadRange
-    history: History = field(default_factory=History)
-    rules: SignatureSet = field(default_factory=load_signatures)
-    model: Model = field(default_factory=starter)
+    history: History = msgspec.field(default_factory=History)
+    rules: SignatureSet = msgspec.field(default_factory=load_signatures)
+    model: Model = msgspec.field(default_factory=starter)
     as_of: float | None = None
     near: float | None = None
     on_stage: OnStage = ignore_progress
     without: frozenset[str] = frozenset()
     aside: Aside = partial
-    budgets: Budgets = field(default_factory=Budgets)
+    budgets: Budgets = msgspec.field(default_factory=Budgets)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts(Given):
+class Facts(Given, frozen=True, kw_only=True, dict=True):
     """Facts from the logs of one attempt, before any decision. ``roster``: the machines that the logs state;
     ``node_of_rank``: every known rank and its node; ``pool``: the healthy jobs for comparison; ``is_complete``:
     training came to its planned end.
@@ -111,15 +109,14 @@ class Facts(Given):
         return self.table.placed(rows)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailureFacts(Facts):
+class FailureFacts(Facts, frozen=True, kw_only=True, dict=True):
     """``survived``: events that training survived, ``undated``: those without a time that it may have survived;
     ``named``: nodes that the lines of a node-less event name. Times in ns.
     """
 
     survived: frozenset[int]
     undated: frozenset[int] = frozenset()
-    named: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    named: Mapping[int, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     @property
     def events(self) -> pl.DataFrame:

@@ -8,11 +8,12 @@ The words are the states of launchers (``knowledge/phrases.toml``) and the rules
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
@@ -38,8 +39,7 @@ class End(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(msgspec.Struct, frozen=True):
     """A process ended badly after counter ``last``, which it reached at ``at`` (ns as written, may
     be None); then its job counted again from ``first``, which is lower.
     """
@@ -49,8 +49,7 @@ class Restart:
     first: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lifecycles:
+class Lifecycles(msgspec.Struct, frozen=True):
     """``rows``: one writer that tells of an end: ``file``, ``source``, ``node``, ``rank``, ``end``,
     ``event`` (that shows it). ``has_failed_code``: the last status that a writer tells is that of a
     program that failed; it outweighs words of success. ``well``: the events of good ends.

@@ -5,12 +5,12 @@ success.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from itertools import compress
 from operator import or_
 from typing import Final
 
+import msgspec
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
@@ -36,8 +36,7 @@ REFUSED: Final = "user.config.argument"
 _MEANINGS: Final = ("success", "end", "cancelled", "time_limit")
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """``outcome`` and its evidence: messages of success, of cancelling, of a time limit."""
 
     outcome: str

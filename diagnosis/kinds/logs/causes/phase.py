@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
@@ -43,8 +43,7 @@ class RootText(NamedTuple):
     record: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(msgspec.Struct, frozen=True):
     """``symptom`` as the report names it; ``stage``; ``iteration`` None outside training; ``ended_at`` first
     consequence (ns)."""
 
@@ -83,8 +82,7 @@ def _silence_s(case: Case, ended_at: int | None) -> float | None:
     return (ended_at - point_at) / SECOND
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(msgspec.Struct, frozen=True):
     """The stage in which a job failed. ``is_seen``: the logs show it."""
 
     stage: str | None
@@ -164,8 +162,7 @@ def _states_long_wait(text: str) -> bool:
     return bool(seconds >= THRESHOLDS.long_wait_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(msgspec.Struct, frozen=True):
     """When something other than the cause ended the job (ns), and whether that ended a wait: a time-out or a kill."""
 
     at: int | None

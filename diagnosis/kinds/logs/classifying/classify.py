@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final
+
+import msgspec
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.classifying.classify_model import Model
@@ -34,8 +35,7 @@ _CONSEQUENCES = frozenset({Role.CASCADE, Role.TEARDOWN})
 _WITHOUT_CAUSE = frozenset({UNKNOWN, NONE})
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(msgspec.Struct, frozen=True):
     """One event as far as classification is concerned.
 
     ``template`` is the masked text, ``rule`` the id of the rule that matched it, if any, ``role``
@@ -51,8 +51,7 @@ class Hint:
     is_lone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Classification:
+class Classification(msgspec.Struct, frozen=True):
     """The category, its confidence, and the alternatives."""
 
     category: Category

@@ -18,7 +18,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import chain, pairwise
@@ -47,8 +46,7 @@ class _Versioned(msgspec.Struct):
     format: int
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One confirmed incident: its root templates (masked text) and the category a human confirmed.
 
     ``rules`` are the ids of the rules that matched those templates (None where none did).
@@ -63,8 +61,7 @@ class Record:
     was_right: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(msgspec.Struct, frozen=True):
     """A linear classifier: ``weights[feature] = {class index: weight}``.
 
     ``temperature`` divides the scores; ``doubt`` is the share of messages whose words mislead,
@@ -91,15 +88,14 @@ class Level:
         return {name: value * sure + rest for name, value in zip(self.classes, raised, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """Scores of all leaves, trained on ``confirmed`` incidents and the starter set."""
 
     idf: Mapping[str, float]
     leaves: Level
     confirmed: int = 0
     digest: str = ""
-    calibration: tuple[tuple[float, float], ...] = field(default=())
+    calibration: tuple[tuple[float, float], ...] = msgspec.field(default=())
 
     @property
     def trust(self) -> float:
@@ -157,7 +153,7 @@ def words_of(template: str) -> list[str]:
 
 def dumps(model: Model) -> str:
     """JSON of a model, the same bytes for the same model."""
-    content = {"format": FORMAT, **asdict(model)}
+    content = {"format": FORMAT, **msgspec.to_builtins(model)}
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.columns import records
 from diagnosis.kinds.logs.columns.tables import COLUMNS, NO_YEAR, time_in_year
@@ -41,8 +42,7 @@ RANGES_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """A row of the table. ``before``: the lines of the ranges before it; ``followed``: of
     :func:`records.followed_records`.
     """

@@ -9,7 +9,6 @@ the same columns. Other logs have no such table: their rows are their physical l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.columns.tables import COLUMNS, ROWS_PER_GROUP
 from diagnosis.model import Parsed

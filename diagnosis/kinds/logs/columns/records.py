@@ -9,9 +9,9 @@ once they are known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -56,8 +56,7 @@ def flags(message: pl.Expr, style: pl.Expr, hay: Haystack = ANY) -> pl.Expr:
     return bits.cast(pl.UInt8)
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(msgspec.Struct, frozen=True):
     """How the records of a range of lines join those of its neighbours.
 
     ``record``, ``state``: of each source after the last line: its record (0: it has no line), whether that is open and

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.model import Source
@@ -57,8 +59,7 @@ _LABELLED_SHARE = 0.3
 MAX_DOUBTFUL_CONFIDENCE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class PathWriter:
+class PathWriter(msgspec.Struct, frozen=True):
     """The writer that a path states. ``local_rank`` is a rank's number on its node (torchrun's
     ``attempt_N/<local rank>/``).
     """

@@ -6,8 +6,9 @@ Each clue gives a node a weight in [0, 1] and a reason; weights join as independ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.records.result import NodeSuspect
@@ -18,8 +19,7 @@ LIMITS: Final = thresholds.limits("clues")
 THRESHOLDS: Final = thresholds.of("clues")
 
 
-@dataclass(frozen=True, slots=True)
-class Clue:
+class Clue(msgspec.Struct, frozen=True):
     """One hint at one node: ``weight`` in (0, 1]; ``tells``: the category that this clue alone shows, if any;
     ``detector``: its source.
     """

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+import msgspec
 import polars as pl
 
 from diagnosis import thresholds
@@ -32,8 +32,7 @@ _LAUNCHED, _JOINED, _PROCESS = (words.regex("watchdogs", what) for what in ("lau
 _CHECK: Final = Check("launched", "Collectives that each rank launched", "", "", 0.0, "node", (), (), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True):
     """The last collective that a rank launched in one communicator, and the line that says so."""
 
     rank: int

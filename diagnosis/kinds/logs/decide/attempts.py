@@ -14,11 +14,11 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.evidence import Fact, Result

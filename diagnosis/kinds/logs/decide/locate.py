@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import Suspect
@@ -33,8 +34,7 @@ SWITCH_DOWN: Final = "network.link_down"
 SCHEDULER_ERROR: Final = "platform.scheduler.error"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """``nodes`` ranked, ``answer`` the sentence over all of them, ``culprits`` other than nodes (a switch, ranks,
     code), ``mechanism`` a category that follows from structure alone, ``clues`` all clues."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.causes import phase, temporal

@@ -6,12 +6,13 @@ messages: if two rules match different messages of one template, these are two e
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
-from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import taxonomy
 from diagnosis.history import Pool
@@ -33,8 +34,7 @@ INNER: Final = words.pattern("phrases", "inner_cause")
 UNKNOWN_EXCEPTION: Final = pl.col("is_exception") & pl.col("role").is_null()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRow:
+class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of :attr:`Catalogue.events`. ``signature``, ``role``, ``strength`` and ``category``
     None: no rule knows it. ``first_at``, ``last_at``, ``until_at``: ns; None: not known.
     ``weight``: as a root, where it was weighed.
@@ -69,12 +69,11 @@ class EventRow:
 
 #: In place of the leading event of a job without one.
 NO_EVENT: Final = EventRow(event=-1)
-_FIELDS: Final = tuple(field.name for field in fields(EventRow))
 
 
 def rows_of(events: pl.DataFrame) -> list[EventRow]:
     """Rows of ``events`` as records. O(rows)."""
-    names = [name for name in _FIELDS if name in events.columns]
+    names = [name for name in EventRow.__struct_fields__ if name in events.columns]
     return [_event_row(row.items()) for row in events[names].iter_rows(named=True)]
 
 
@@ -83,8 +82,7 @@ def _event_row(values: Iterable[tuple[str, Any]]) -> EventRow:
     return EventRow(**{name: value for name, value in values if value is not None})
 
 
-@dataclass(frozen=True)
-class Catalogue:
+class Catalogue(msgspec.Struct, frozen=True, dict=True):
     """``events``: one row an event, see :func:`build`; ``of``: ``masked`` to ``event``;
     ``occurrences``: the corrected ones with ``event``, ``node``, ``rank``; ``in_part``: the number
     of messages that were not tried with all rules.

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import polars as pl
 
 from diagnosis import thresholds
@@ -25,8 +25,7 @@ THRESHOLDS: Final = thresholds.of("indicators")
 LIMITS: Final = thresholds.limits("indicators")
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """Characters ``start`` to ``end`` of the line are a value of ``kind``; the description has the kind ``fault``."""
 
     start: int
@@ -34,8 +33,7 @@ class Span:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Indication:
+class Indication(msgspec.Struct, frozen=True):
     """The parts of one line to highlight.
 
     ``text`` is the fault-indicating description, ``parameters`` the first value of each kind, ``spans`` everything

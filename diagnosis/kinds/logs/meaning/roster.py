@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, islice
 from typing import Any, Final
 
+import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.kinds.logs.read import raw_lines
@@ -39,8 +40,7 @@ _LOOKS_LIKE_STATEMENT: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
 _RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """One way in which logs name machines."""
 
     id: str
@@ -52,8 +52,7 @@ class Statement:
     rank_below: re.Pattern[str] | None = None
 
 
-@dataclass(frozen=True)
-class Roster:
+class Roster(msgspec.Struct, frozen=True):
     """``nodes`` in the order in which they are stated, ``lists``: lists of nodes as stated,
     ``node_of``: rank to node, ``task_of``: a launcher's task to node, ``per_node``: ranks per node
     if stated, ``node_of_pod``: pod to the node that it was assigned to, ``host_of_address``: IP
@@ -62,11 +61,11 @@ class Roster:
 
     nodes: tuple[str, ...] = ()
     lists: tuple[tuple[str, ...], ...] = ()
-    node_of: Mapping[int, str] = field(default_factory=dict)
-    task_of: Mapping[int, str] = field(default_factory=dict)
+    node_of: Mapping[int, str] = msgspec.field(default_factory=dict)
+    task_of: Mapping[int, str] = msgspec.field(default_factory=dict)
     per_node: int | None = None
-    node_of_pod: Mapping[str, str] = field(default_factory=dict)
-    host_of_address: Mapping[str, str] = field(default_factory=dict)
+    node_of_pod: Mapping[str, str] = msgspec.field(default_factory=dict)
+    host_of_address: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def node_of_address(self) -> dict[str, str]:
         """IP address to node; to that of the pod, if a pod states the address."""
@@ -89,8 +88,7 @@ class Roster:
         return counted if all(counted.get(rank, node) == node for rank, node in stated.items()) else stated
 
 
-@dataclass(frozen=True, slots=True)
-class Statements:
+class Statements(msgspec.Struct, frozen=True):
     """``every``: statements that name machines, or state ranks per node; ``no_name``: words that
     are no names.
     """
@@ -127,21 +125,20 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
     return reading.found()
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(msgspec.Struct):
     """What the lines so far state. ``doubtful``: names and ranks of lists that may list something
     else; ``table``: the node of a launcher's table whose rank stands in a later line, and how.
     """
 
-    nodes: dict[str, None] = field(default_factory=dict)
-    lists: dict[tuple[str, ...], None] = field(default_factory=dict)
+    nodes: dict[str, None] = msgspec.field(default_factory=dict)
+    lists: dict[tuple[str, ...], None] = msgspec.field(default_factory=dict)
     listed_count: int = 0
-    node_of: dict[int, str] = field(default_factory=dict)
-    task_of: dict[int, str] = field(default_factory=dict)
-    node_of_pod: dict[str, str] = field(default_factory=dict)
-    host_of_address: dict[str, str] = field(default_factory=dict)
-    doubtful: list[tuple[str, str | None]] = field(default_factory=list)
-    per_node: set[int] = field(default_factory=set)
+    node_of: dict[int, str] = msgspec.field(default_factory=dict)
+    task_of: dict[int, str] = msgspec.field(default_factory=dict)
+    node_of_pod: dict[str, str] = msgspec.field(default_factory=dict)
+    host_of_address: dict[str, str] = msgspec.field(default_factory=dict)
+    doubtful: list[tuple[str, str | None]] = msgspec.field(default_factory=list)
+    per_node: set[int] = msgspec.field(default_factory=set)
     table: tuple[str, re.Pattern[str]] | None = None
 
     def continue_table(self, line: str) -> None:

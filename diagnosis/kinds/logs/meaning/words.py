@@ -12,9 +12,9 @@ collectives. ``watched.toml``: what the watches of a running job read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 import polars as pl
 
 from diagnosis.kinds.logs.text.patterns import Haystack
@@ -24,8 +24,7 @@ from diagnosis.knowledge.knowledge_files import table
 MODULE = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(msgspec.Struct, frozen=True):
     """One row: the meaning of a match of ``pattern``, with its examples."""
 
     id: str

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise, repeat
 from typing import Final, NamedTuple
 
+import msgspec
 import polars as pl
 
 from diagnosis import thresholds
@@ -87,8 +87,7 @@ def series_of_bar(series: int, text: str) -> int:
     return hash((series, int(total[1][: LIMITS.digits]))) % _SERIES if total else series
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(msgspec.Struct, frozen=True):
     """The place of a counter among the numbers of its lines, and the text between the number
     before it and itself.
     """

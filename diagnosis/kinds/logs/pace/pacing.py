@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -18,8 +18,7 @@ LIMITS: Final = thresholds.limits("pacing")
 THRESHOLDS: Final = thresholds.of("pacing")
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """Progress in time. ``points``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration;
     ``usual_s`` between printed lines; ``slow_from``: the first iteration of a slowdown that lasts
     to the end, ``ratio`` its factor; ``phase``: first and last iteration of a passing slowdown, and

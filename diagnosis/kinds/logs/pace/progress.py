@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import polars as pl
 
 from diagnosis import thresholds
@@ -45,8 +45,7 @@ _LOADED: Final = r"(?i)(?:load|resum|restor)"
 _NOT_LOADED: Final = r"(?i)fail|error|unable|could not|cannot|shard"
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True, dict=True):
     """The counter of a job.
 
     ``points``: ``file``, ``line``, ``source``, ``masked``, ``at`` (ns as written, may be null),
@@ -129,8 +128,7 @@ def find_progress(table: LogTable, read: ReadRange) -> Progress:
 type _Counted = tuple[str, pl.DataFrame]
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(msgspec.Struct, frozen=True):
     """Lines with a counter of a known word; ``kinds``: that of each message."""
 
     kinds: dict[int, str]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -19,8 +19,7 @@ from diagnosis.kinds.logs.text import hashing, stamps
 _NO_WRITER = dict.fromkeys(headers.PARTS, "")
 
 
-@dataclass(slots=True)
-class Log:
+class Log(msgspec.Struct):
     """The facts of one log beside its tables. ``counts``: lines of each of ``sources.all``; ``year``: of the first
     stamp with a year; ``since_boot``: lines dated from boot; ``of_day``: lines whose stamp has no date, ``has_dates``:
     others have one; ``is_whole``: all lines of the log are read here; ``folded_lines``: lines whose message is counted
@@ -31,14 +30,14 @@ class Log:
     sources: Sources
     lines: int = 0
     messages: int = 0
-    counts: list[int] = field(default_factory=list)
+    counts: list[int] = msgspec.field(default_factory=list)
     year: int | None = None
     has_yearless: bool = False
     since_boot: int = 0
     of_day: int = 0
     has_dates: bool = False
     is_whole: bool = True
-    boots: list[int] = field(default_factory=list)
+    boots: list[int] = msgspec.field(default_factory=list)
     folded_lines: int = 0
     has_long: bool = False
     headed_lines: int = 0

@@ -8,9 +8,9 @@ of lines.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -41,8 +41,7 @@ _KINDS = (np.uint64, np.uint8, np.uint8, np.uint8, np.uint16, np.int64)
 type Places = npt.NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(msgspec.Struct):
     """The facts of each line of a block: its masked message, level, time style, flags, the way it names its writer, and
     the normal form of its codes.
     """
@@ -108,7 +107,7 @@ class KnownLines:
         if size > len(self._table.masked):
             room = max(size, 2 * len(self._table.masked))
             self._table = _facts([_grown(column, at, room) for column in _columns(self._table)])
-        for name, column in zip(Facts.__slots__, _columns(self._table), strict=True):
+        for name, column in zip(Facts.__struct_fields__, _columns(self._table), strict=True):
             column[at:size] = found[name].to_numpy()
 
     def _analyse(self, fresh: pl.DataFrame) -> pl.DataFrame:
@@ -175,7 +174,7 @@ def _facts(columns: list[npt.NDArray[Any]]) -> Facts:
 
 
 def _columns(facts: Facts) -> list[npt.NDArray[Any]]:
-    return [getattr(facts, name) for name in Facts.__slots__]
+    return [getattr(facts, name) for name in Facts.__struct_fields__]
 
 
 def _grown(column: npt.NDArray[Any], used: int, room: int) -> npt.NDArray[Any]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -38,8 +38,7 @@ _BAR: Final = re.compile(r"\d+%\||\d/\d+ ?\[|\[(?:\d+:)+\d\d[<,]")
 _FIGURES: Final = re.compile(r"\d[\d:.,]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """Whole consecutive lines, ``raw`` from byte ``offset`` of the evidence on; ``cut`` bytes were removed from the
     first. ``is_plain``: somebody asked :func:`is_plain` already.
     """
@@ -52,8 +51,7 @@ class Block:
     is_plain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """The lines of a block. ``data`` is clean UTF-8, line i is ``data[start[i]:end[i]]``; ``offset`` and
     ``length`` are the evidence's.
     """

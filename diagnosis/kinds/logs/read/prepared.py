@@ -10,11 +10,12 @@ A call costs some milliseconds however few lines it gets. So small files are pre
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.columns.tables import OF_DAY, SINCE_BOOT, YEARLESS
 from diagnosis.kinds.logs.read import boots, headers, known, lines, times, writers
@@ -25,8 +26,7 @@ _FLAGS = {times.SINCE_BOOT: SINCE_BOOT, times.OF_DAY: OF_DAY}
 type Places = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """The facts of a block without its predecessors. ``log`` numbers the log of each line, ``cuts`` are the places of
     each log's first line and the number of lines. ``writer`` numbers the writers that ``said`` describes, from 1 on; 0
     is none. ``message`` numbers the masked messages of each log in order of appearance; ``first``, ``count`` and

@@ -6,8 +6,7 @@ by compiled code (``stamps``), the rest by polars.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -23,8 +22,7 @@ SINCE_BOOT, OF_DAY = "since_boot", "of_day"
 DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeStyle:
+class TimeStyle(msgspec.Struct, frozen=True):
     """One way to write a time. ``normal`` finds it in a normalised line, ``raw`` (one group) in a raw one,
     ``formats`` parse the group.
 

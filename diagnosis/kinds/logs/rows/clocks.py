@@ -9,11 +9,11 @@ hours into it: a zone, not a skew.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Final
 
+import msgspec
 import polars as pl
 
 from diagnosis import thresholds
@@ -30,8 +30,7 @@ QUARTER: Final = THRESHOLDS.quarter_s * SECOND
 ZONE_SHIFT: Final = THRESHOLDS.zone_shift_s * SECOND
 
 
-@dataclass(frozen=True)
-class Clocks:
+class Clocks(msgspec.Struct, frozen=True, dict=True):
     """What to subtract from times: ``by_file`` (``file``, ``shift``) and, within files that mix
     zones, ``by_message`` (``file``, ``masked``, ``local``), all in ns; ``by_source`` (``source``,
     ``skew``, ``is_alone``: only its machine writes the file) of machines whose clock is wrong.

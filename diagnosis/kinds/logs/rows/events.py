@@ -11,12 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.columns import tables
@@ -47,8 +48,7 @@ _READ_AHEAD: Final = thresholds.limits("events").read_ahead
 MAX_PLACES_READ: Final = 400
 
 
-@dataclass(frozen=True)
-class LogTable:
+class LogTable(msgspec.Struct, frozen=True, dict=True):
     """All log artifacts of one attempt.
 
     ``files``     paths; a file's number is its place here.
@@ -77,7 +77,7 @@ class LogTable:
     system_files: frozenset[int] = frozenset()
     undated: frozenset[int] = frozenset()
     is_cut: bool = False
-    begun: Mapping[int, int] = field(default_factory=dict)
+    begun: Mapping[int, int] = msgspec.field(default_factory=dict)
 
     def since(self, begun: Mapping[int, int]) -> LogTable:
         """The table without the lines of some files before the ones stated. O(lines of these files)."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
 
@@ -38,8 +39,7 @@ _CONTROL = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\f": "\f", r"\v": "\v"}
 type _Tokens = deque[tuple[str | None, str]]
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(msgspec.Struct):
     """A piece of a pattern: ``exact`` if it matches only one string, and the ways in which it can match."""
 
     exact: str | None

@@ -8,10 +8,10 @@ all of Unicode; in ASCII text the form made here matches exactly the same, and c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, Self
 
+import msgspec
 import polars as pl
 
 from diagnosis.kinds.logs.text import literals
@@ -65,8 +65,7 @@ def _needs(pattern: str) -> tuple[tuple[frozenset[str], ...], ...]:
     return tuple(tuple(way) for way in literals.ways(pattern))
 
 
-@dataclass(frozen=True, slots=True)
-class Haystack:
+class Haystack(msgspec.Struct, frozen=True):
     """Strings in which patterns are searched: in these strings themselves, or in parts of them.
 
     ``is_ascii``: whether all of them are; ``text``: all of them in lower case, None if they are too many.

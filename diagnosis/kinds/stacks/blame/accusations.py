@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks
@@ -27,14 +28,13 @@ _SOURCE_TEXT: Final = {
 }
 
 
-@dataclass(slots=True)
-class Accusation:
+class Accusation(msgspec.Struct):
     """The evidence against one rank (or a node without a known rank), by kind."""
 
     rank: int | None
     node: str | None
-    scores: dict[str, float] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
+    scores: dict[str, float] = msgspec.field(default_factory=dict)
+    reasons: list[str] = msgspec.field(default_factory=list)
 
     @property
     def score(self) -> float:
@@ -52,8 +52,7 @@ class Accusation:
         return -self.score, _NO_RANK if self.rank is None else self.rank, self.node or ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownRound:
+class ShownRound(msgspec.Struct, frozen=True):
     """The round that the report shows: its groups, and the ranks without a usable dump. ``absent`` counts those without
     a dump, ``missing`` lists them (only the first ones of very many).
     """
@@ -65,24 +64,23 @@ class ShownRound:
     empty: list[int]
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(msgspec.Struct):
     """All findings before the sentences are made."""
 
     rounds: int = 1
-    notes: list[str] = field(default_factory=list)
-    layout: Layout = field(default_factory=Layout)
-    processes: list[Process] = field(default_factory=list)
-    node_of: dict[int, str] = field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
+    layout: Layout = msgspec.field(default_factory=Layout)
+    processes: list[Process] = msgspec.field(default_factory=list)
+    node_of: dict[int, str] = msgspec.field(default_factory=dict)
     outcome: Outcome | None = None
     collectives: Verdict | None = None
-    recorded: list[int] = field(default_factory=list)
-    unrecorded: list[int] = field(default_factory=list)
+    recorded: list[int] = msgspec.field(default_factory=list)
+    unrecorded: list[int] = msgspec.field(default_factory=list)
     #: what every process does, if all wait for their peers
     common_wait: str = ""
     #: who is ahead of all others by NCCL's own reports, in sentences
-    ahead: list[str] = field(default_factory=list)
-    accused: dict[tuple[int | None, str | None], Accusation] = field(default_factory=dict)
+    ahead: list[str] = msgspec.field(default_factory=list)
+    accused: dict[tuple[int | None, str | None], Accusation] = msgspec.field(default_factory=dict)
 
     def accuse(self, rank: int | None, node: str | None, score: float, reason: str, source: str) -> None:
         """Add one reason; the best score of each kind of evidence counts."""

@@ -14,8 +14,9 @@ ByteRobust stops at the outliers and evicts their group; this step orders them, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks, ranks_text
@@ -29,8 +30,7 @@ THRESHOLDS: Final = thresholds.of("blame")
 LIMITS: Final = thresholds.limits("blame")
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(msgspec.Struct, frozen=True):
     """``ranks`` accused, best first, with score in [0, 1] and reason; ``outliers`` all that differ from the dominant
     groups; ``reason`` the sentence; ``rule`` the rule that decided."""
 
@@ -42,8 +42,7 @@ class Blame:
     rule: str
 
 
-@dataclass(slots=True)
-class Case:
+class Case(msgspec.Struct):
     """One round, ready to be judged."""
 
     groups: Sequence[Group]
@@ -51,7 +50,7 @@ class Case:
     missing: Sequence[int] = ()
     failed: Sequence[int] = ()
     empty: Sequence[int] = ()
-    odd_groups: list[Group] = field(default_factory=list)
+    odd_groups: list[Group] = msgspec.field(default_factory=list)
     outliers: tuple[int, ...] = ()
 
     @property

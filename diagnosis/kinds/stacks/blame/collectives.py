@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
@@ -33,8 +32,7 @@ _UNEVEN_OPS = ("all_to_all", "alltoall")
 _ANY_OP: Final = "collective"
 
 
-@dataclass(slots=True)
-class State:
+class State(msgspec.Struct):
     """One rank in one process group. ``enqueued`` and ``completed``: number of its last such collective, -1 if unknown.
     ``open``: its calls that did not complete; ``last``: its newest call.
     """
@@ -81,13 +79,12 @@ class HungCollective(msgspec.Struct, frozen=True):
     ranks: str
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(msgspec.Struct):
     """Ranks by signal, each with its reason; ``collective`` the first one that hangs, for the sentence."""
 
-    host: dict[int, str] = field(default_factory=dict)
-    device: dict[int, str] = field(default_factory=dict)
-    mismatch: dict[int, str] = field(default_factory=dict)
+    host: dict[int, str] = msgspec.field(default_factory=dict)
+    device: dict[int, str] = msgspec.field(default_factory=dict)
+    mismatch: dict[int, str] = msgspec.field(default_factory=dict)
     collective: HungCollective | None = None
 
     @property
@@ -137,8 +134,7 @@ def _are_disjoint(groups: Iterable[tuple[int, ...]]) -> bool:
     return len(set(ranks)) == len(ranks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(msgspec.Struct, frozen=True):
     """The states of one process group, by rank. ``label`` names it in sentences; ``ranks``: all its ranks."""
 
     label: str

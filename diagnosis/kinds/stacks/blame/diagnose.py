@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import ranks_text
@@ -59,8 +59,7 @@ class WatchedRank(Protocol):
     def completed(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorder:
+class _Recorder(msgspec.Struct, frozen=True):
     """One Flight Recorder dump with its identity."""
 
     rank: int

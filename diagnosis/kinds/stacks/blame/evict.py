@@ -7,14 +7,14 @@ costs a few healthy machines and saves hours of searching.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
+
+import msgspec
 
 from diagnosis.kinds.stacks.ranks.layout import Layout
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """``groups`` of one kind, together ``ranks``. ``coverage`` = |O∩g|/|O|, ``precision`` = |O∩g|/|g|."""
 
     kind: str

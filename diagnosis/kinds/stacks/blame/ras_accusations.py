@@ -9,8 +9,9 @@ a hang.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import ranks_text
@@ -21,8 +22,7 @@ THRESHOLDS: Final = thresholds.of("ras_accusations")
 _NO_RANK: Final = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class RasAccusation:
+class RasAccusation(msgspec.Struct, frozen=True):
     """One place in a RAS report; ``rank`` is global or None."""
 
     rank: int | None
@@ -31,8 +31,7 @@ class RasAccusation:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _RankBehind:
+class _RankBehind(msgspec.Struct, frozen=True):
     """The operation in which a rank of a communicator lacks most against the others."""
 
     rank: str

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks, ranks_text
@@ -28,8 +30,7 @@ THRESHOLDS: Final = thresholds.of("voting")
 MAX_LISTED = 4096
 
 
-@dataclass(slots=True)
-class Round:
+class Round(msgspec.Struct):
     """The findings of one round. ``absent`` counts the ranks without a dump, ``missing`` lists them (only the first
     ones of very many).
     """
@@ -51,8 +52,7 @@ class Round:
         return sum(len(group.ranks) for group in self.groups)
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(msgspec.Struct, frozen=True):
     """A parallel group, and in how many rounds it had the most outliers."""
 
     candidate: evict.Candidate
@@ -64,15 +64,14 @@ class Vote:
         return -self.rounds, self.candidate.order, self.candidate.kind, self.candidate.groups
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """All rounds together: the round to show, the joint verdict, whether the job moves, and the votes of the groups."""
 
     shown: Round
     verdict: Blame
     candidates: list[evict.Candidate]
     is_moving: bool = False
-    votes: list[Vote] = field(default_factory=list)
+    votes: list[Vote] = msgspec.field(default_factory=list)
 
 
 def judge_round(processes: Sequence[Process], layout: Layout) -> Round:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
@@ -23,14 +22,13 @@ from diagnosis.kinds.stacks.read.stack_frames import EMPTY, FAILED, OK, Dump, Fr
 THRESHOLDS: Final = thresholds.of("cluster")
 
 
-@dataclass(slots=True)
-class Group:
+class Group(msgspec.Struct):
     """Ranks whose stacks are equal; ``frames`` innermost first."""
 
     key: tuple[str, ...]
     frames: tuple[Frame, ...]
     activity: Activity
-    ranks: list[int] = field(default_factory=list)
+    ranks: list[int] = msgspec.field(default_factory=list)
     dominant: bool = False
 
 
@@ -38,8 +36,7 @@ def key_of(frames: Sequence[Frame]) -> tuple[str, ...]:
     return tuple(f.label for f in call_site(comparable_frames(frames)))
 
 
-@dataclass(frozen=True, slots=True)
-class _CutStack:
+class _CutStack(msgspec.Struct, frozen=True):
     """The stack of a rank whose dump breaks off. ``is_outer``: its outermost frames are there."""
 
     rank: int
@@ -48,15 +45,14 @@ class _CutStack:
     is_outer: bool
 
 
-@dataclass(slots=True)
-class _Grouping:
+class _Grouping(msgspec.Struct):
     """Ranks by their stacks, while they are read. ``keys``: the compared part of each distinct stack."""
 
-    groups: dict[tuple[str, ...], Group] = field(default_factory=dict)
-    failed: list[int] = field(default_factory=list)
-    empty: list[int] = field(default_factory=list)
-    cut: list[_CutStack] = field(default_factory=list)
-    keys: dict[tuple[Frame, ...], tuple[str, ...]] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], Group] = msgspec.field(default_factory=dict)
+    failed: list[int] = msgspec.field(default_factory=list)
+    empty: list[int] = msgspec.field(default_factory=list)
+    cut: list[_CutStack] = msgspec.field(default_factory=list)
+    keys: dict[tuple[Frame, ...], tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     def add(self, rank: int, dump: Dump) -> None:
         """Put a rank where its dump belongs."""
@@ -157,13 +153,12 @@ def _merge(groups: dict[tuple[str, ...], Group]) -> list[Group]:
     return list(kept.values())
 
 
-@dataclass(slots=True)
-class Node:
+class Node(msgspec.Struct):
     """One call of the icicle: ``ranks`` pass through it, its children are what they call there."""
 
     label: str
     ranks: list[int]
-    children: dict[str, Node] = field(default_factory=dict)
+    children: dict[str, Node] = msgspec.field(default_factory=dict)
 
 
 def icicle(groups: Sequence[Group]) -> Node:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process, with_ranks

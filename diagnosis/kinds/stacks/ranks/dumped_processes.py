@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+
+import msgspec
 
 from diagnosis.kinds.stacks.read.stack_frames import Dump
 
@@ -27,8 +28,7 @@ _RAY = re.compile(r"\bray::")
 _NAMED_AGENT = re.compile(r"(?:^|[_\-.])agent(?:[_\-.]|$)")
 
 
-@dataclass(slots=True)
-class Process:
+class Process(msgspec.Struct):
     """One dump with its identity. ``rank`` is global, None if unknown; ``round`` counts from 0."""
 
     dump: Dump

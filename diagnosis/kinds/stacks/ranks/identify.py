@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, role_of, stem_of
@@ -50,13 +51,12 @@ _DIGIT = re.compile(r"\d")
 _SUFFIX = re.compile(r"(?:[-_.](?:stacks?|dump|trace|py-?spy|bt|agent|loader|worker))$", re.IGNORECASE)
 
 
-@dataclass(slots=True)
-class Census:
+class Census(msgspec.Struct):
     """All processes of one upload. ``notes`` are sentences about assumptions and errors."""
 
     processes: list[Process]
     rounds: int
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
@@ -166,8 +166,7 @@ def rank_and_node(path: str, layout: Layout, known_nodes: Iterable[str] = ()) ->
     return rank, node
 
 
-@dataclass(frozen=True, slots=True)
-class _DumpFile:
+class _DumpFile(msgspec.Struct, frozen=True):
     """What a file's path says of its processes. ``trainers``: how many of them train."""
 
     path: str

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, permutations
 from math import prod
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from diagnosis.kinds.stacks.ranks.layout_sizes import (
     DEFAULT_ORDER,
@@ -101,23 +103,24 @@ _GROUPS = re.compile(
 _KINDS = {"tensor": "tp", "pipeline": "pp", "data": "dp", "context": "cp"}
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """Sizes per dimension (only those above 1 need be present), the order, and given facts of each rank. ``problems``
     are sentences for a reader; a layout with problems gives no groups. ``assumptions``: sentences about assumptions.
     """
 
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
     order: str = DEFAULT_ORDER
     world_size: int | None = None
-    node_of: Mapping[int, str] = field(default_factory=dict)
-    rank_of: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (node, pid) -> rank
-    coordinates: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    node_of: Mapping[int, str] = msgspec.field(default_factory=dict)
+    rank_of: Mapping[tuple[str, int], int] = msgspec.field(default_factory=dict)  # (node, pid) -> rank
+    coordinates: Mapping[int, Mapping[str, int]] = msgspec.field(default_factory=dict)
     expert_tp: int = 1
     problems: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     source: str = ""
-    listed: Mapping[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)  # groups that the job itself states
+    listed: Mapping[str, Sequence[tuple[int, ...]]] = msgspec.field(
+        default_factory=dict
+    )  # groups that the job itself states
 
     @property
     def is_known(self) -> bool:

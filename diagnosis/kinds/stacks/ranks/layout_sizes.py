@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import prod
+
+import msgspec
+from msgspec.structs import replace
 
 from diagnosis.values.numbers import MAX_RANKS
 
@@ -24,8 +26,7 @@ DEFAULT_ORDERS = {
 DEFAULT_ORDER = "tp-cp-ep-dp-pp"
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(msgspec.Struct, frozen=True):
     """The sizes of a job, as far as they are known."""
 
     by_dimension: Mapping[str, int]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from diagnosis import thresholds
@@ -24,14 +24,13 @@ THRESHOLDS: Final = thresholds.of("waitgraph")
 _MAX_KEYS = 64
 
 
-@dataclass(slots=True)
-class ChainEnds:
+class ChainEnds(msgspec.Struct):
     """``ranks``: small sets that wait for nobody outside; ``unread``: failed dumps in whose groups the chain ends;
     ``separate``: groups within a circle of waits that no pipeline neighbour explains."""
 
-    ranks: list[int] = field(default_factory=list)
-    unread: list[int] = field(default_factory=list)
-    separate: list[Group] = field(default_factory=list)
+    ranks: list[int] = msgspec.field(default_factory=list)
+    unread: list[int] = msgspec.field(default_factory=list)
+    separate: list[Group] = msgspec.field(default_factory=list)
 
 
 def blocking_ranks(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> set[int]:

@@ -6,9 +6,10 @@ these, not a list of known failures: a frame of a communication library is a wai
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from diagnosis.kinds.stacks.read.stack_frames import Frame
 
@@ -20,8 +21,7 @@ LOCAL: Final = "local"  # code that no rule knows; certainly no communication
 NOTHING: Final = "nothing"  # no frames
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(msgspec.Struct, frozen=True):
     """``kind`` as above; ``what`` in words; ``dim`` the parallel dimension whose group is waited for (``""``: any);
     ``to`` the pipeline neighbour (``prev``, ``next``, ``""``: unknown); ``frame`` the frame that decided."""
 

@@ -8,7 +8,6 @@ import io
 import json
 import re
 from collections.abc import Buffer, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -202,16 +201,15 @@ def _json_dumps(text: str) -> list[Dump]:
         return bundles.read_text(iter(text.splitlines(keepends=True)))[0]
 
 
-@dataclass(slots=True)
-class _Content:
+class _Content(msgspec.Struct):
     """What was read of one artifact. ``facts`` hold a recording or a RAS report; ``lines`` counts physical lines."""
 
     format: str
-    dumps: list[Dump] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    dumps: list[Dump] = msgspec.field(default_factory=list)
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
     lines: int = 0
     skipped: str | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:

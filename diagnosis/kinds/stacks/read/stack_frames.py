@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 OK, FAILED, TRUNCATED, EMPTY = "ok", "failed", "truncated", "empty"
 
@@ -27,8 +28,7 @@ def _is_library(file: str) -> bool:
     return bool(_LIBRARY.search(file))
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """One call. ``file`` is as printed (a path, a module's short path, or a shared library for native frames)."""
 
     function: str
@@ -81,8 +81,7 @@ def comparable_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     return tuple(named)
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(msgspec.Struct, frozen=True):
     """One thread; ``frames`` innermost first, for every order of the tool."""
 
     name: str
@@ -96,8 +95,7 @@ class Thread:
         return any(f.name in _ENTRY for f in self.frames[-6:])
 
 
-@dataclass(slots=True)
-class Dump:
+class Dump(msgspec.Struct):
     """One process at one time.
 
     ``label`` is the prefix of its lines in a bundle (``pdsh`` host, ``srun --label`` task), ``header`` the content of a
@@ -110,11 +108,11 @@ class Dump:
     command: str = ""
     parent: int | None = None
     label: str | None = None
-    header: dict[str, str] = field(default_factory=dict)
+    header: dict[str, str] = msgspec.field(default_factory=dict)
     status: str = OK
     error: str = ""
     line: int = 1
-    threads: list[Thread] = field(default_factory=list)
+    threads: list[Thread] = msgspec.field(default_factory=list)
 
     def main(self) -> Thread | None:
         """The thread that drives training: named so, else the one of the process id, else the one that began in a

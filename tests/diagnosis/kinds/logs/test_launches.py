@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.causes import launches
 from diagnosis.kinds.logs.decide import verdict

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.columns.sources import Sources, settle_labels, without_job_name
 

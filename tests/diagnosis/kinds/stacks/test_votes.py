@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
+
+from msgspec.structs import replace
 
 from diagnosis.kinds.stacks.blame.blame import Blame
 from diagnosis.kinds.stacks.blame.voting import MAX_LISTED, Round, decide, is_moving, judge_round

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import BinaryIO, Final
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.facts.operations import Sum
@@ -24,8 +25,7 @@ class UnusableFlows(Exception):
     """The artifact cannot be used as flow evidence; the message states the reason and what to do."""
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(msgspec.Struct):
     """Facts that a reader found besides the records: format, time zone, sampling, notes, unusable counters, and the
     ``bandwidth`` of port counters, and what a firewall refused.
     """
@@ -39,11 +39,11 @@ class Reading:
     bad_lines: int = 0
     #: rows with more fields than the header names: fields beyond its last column are not read
     cut_rows: int = 0
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
     bandwidth: Bandwidth | None = None
     #: of a table that holds no flows, but what each worker did
     operations: tuple[Sum, ...] = ()
-    refusals: Refusals = field(default_factory=Refusals)
+    refusals: Refusals = msgspec.field(default_factory=Refusals)
 
 
 Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]

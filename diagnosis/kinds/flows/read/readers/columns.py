@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import ipaddress
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from diagnosis.kinds.flows.read.flow_records import PROTOCOLS
@@ -40,8 +40,7 @@ _LEAST_EPOCH_S = 5e8
 _PACKED_ADDRESS = "^(?:[A-Za-z0-9+/]{6}|[A-Za-z0-9+/]{22})==$"
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(msgspec.Struct, frozen=True):
     """Which columns of a table are which of ours; several if IPv4 and IPv6, or TCP and UDP, have their own."""
 
     found: dict[str, list[str]]

@@ -8,9 +8,9 @@ import csv
 import io
 import re
 import warnings
-from dataclasses import dataclass
 from typing import BinaryIO
 
+import msgspec
 import polars as pl
 
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
@@ -44,8 +44,7 @@ _NO_NAME = bytes(byte for byte in range(256) if byte > 127 or not chr(byte).isal
 _DIVIDERS = re.compile(r"(?<=\w)[^\w.\- ]+(?=\w)")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """The columns: names, separator, and number of leading bytes of the header."""
 
     names: tuple[str, ...]

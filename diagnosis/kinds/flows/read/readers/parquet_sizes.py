@@ -6,8 +6,9 @@ footer and the header of each page (Thrift's compact protocol) are read first, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import IO, Any, Final
+
+import msgspec
 
 from diagnosis import thresholds
 
@@ -23,8 +24,7 @@ class Unreadable(ValueError):
     """The file states nothing that can be read, or too much; the text is a clause for a sentence."""
 
 
-@dataclass(slots=True)
-class _Thrift:
+class _Thrift(msgspec.Struct):
     """Values of the compact protocol: structs as a dictionary by field number. Raises :class:`Unreadable`."""
 
     data: bytes

@@ -10,10 +10,11 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import lifecycles
@@ -30,8 +31,7 @@ THRESHOLDS: Final = thresholds.of("fallbacks")
 LAUNCHER_STOPPED: Final = "launcher_stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """``act`` returns weights in the order of the events, or None if the rule does not apply."""
 
     id: str

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
@@ -37,8 +38,7 @@ BOOT: Final = words.pattern("phrases", "kernel_boot")
 KILLED: Final = "hardware.host.killed"
 
 
-@dataclass(frozen=True)
-class Roots:
+class Roots(msgspec.Struct, frozen=True):
     """``leader``: event number or None; ``members``: all root events; ``weights`` by event;
     ``nodes``: the nodes of the cause (empty: everywhere or nowhere); ``is_wide``: on most nodes;
     ``t0``: its start (ns); ``by``: the fallback that found it, if any; ``scores``: of all
@@ -47,12 +47,12 @@ class Roots:
 
     leader: int | None = None
     members: tuple[int, ...] = ()
-    weights: Mapping[int, float] = field(default_factory=dict)
+    weights: Mapping[int, float] = msgspec.field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     is_wide: bool = False
     t0: int | None = None
     by: str = ""
-    scores: Mapping[int, float] = field(default_factory=dict)
+    scores: Mapping[int, float] = msgspec.field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
 

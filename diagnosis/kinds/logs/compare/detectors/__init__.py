@@ -8,9 +8,10 @@ module with ``id``, ``why``, ``needs`` and ``find_clues``, its test, and one row
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare.clues import Clue

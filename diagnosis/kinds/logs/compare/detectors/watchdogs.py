@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
 from operator import itemgetter
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
@@ -45,8 +47,7 @@ OF_ONE_SIZE: Final = frozenset(
 MISMATCH: Final = "framework.collective.mismatch"
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """The state of one rank in one process group. ``size``: the elements that it gave and expects,
     as written.
     """
@@ -138,7 +139,7 @@ def _state(text: str, bare: State) -> State | None:
 def _joined(old: State | None, new: State, text: str) -> State:
     """The newer state, with what only the older one has; a bare position counts if neither has a number."""
     before = old or State(new.rank, new.node, new.group)
-    names = [field.name for field in fields(State) if getattr(new, field.name) in (None, "")]
+    names = [name for name in State.__struct_fields__ if getattr(new, name) in (None, "")]
     kept = {name: getattr(before, name) for name in names}
     state = replace(new, **kept | {"node": before.node or new.node})
     at = _AT.search(text)

@@ -6,11 +6,12 @@ import csv
 import io
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import chain
 from typing import Any
+
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.meaning.signatures.match import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.model import Role
@@ -34,8 +35,7 @@ class Strength(StrEnum):
         return float(getattr(THRESHOLDS, self.value))
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """One ordered rule.
 
     ``pattern`` is a regular expression of the linear-time dialect (no look-around, no back-references), searched in
@@ -66,5 +66,5 @@ class Signature:
     is_form: bool = False
     blames: str = ""
     subject: str = ""
-    codes: Mapping[str, Signature] = field(default_factory=dict)
+    codes: Mapping[str, Signature] = msgspec.field(default_factory=dict)
     area: str = ""

@@ -8,9 +8,9 @@ of a machine may not.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Self
 
+import msgspec
 import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
@@ -59,8 +59,7 @@ QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 PROGRAM: Final = ("user.", "framework.")
 
 
-@dataclass(frozen=True, slots=True)
-class RuleTexts:
+class RuleTexts(msgspec.Struct, frozen=True):
     """The same texts as each kind of rule reads them. ``whole``: rules of users; ``certain``: rules
     about programs, and of harmless words; ``of_machines``: rules about anything else that is wrong.
     """

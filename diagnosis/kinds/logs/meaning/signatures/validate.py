@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from diagnosis import taxonomy
@@ -76,8 +76,7 @@ def _patterns(rule: Signature) -> list[str]:
     return problems
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRun(msgspec.Struct, frozen=True):
     """The effect of a rule on stored messages: number of messages and lines, and the rules that lose them."""
 
     messages: int

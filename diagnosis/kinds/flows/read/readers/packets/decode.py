@@ -8,8 +8,8 @@ ports keeps its addresses.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -35,8 +35,7 @@ VXLAN_PORTS = (4789, 8472)
 MAX_ROUNDS = 5
 
 
-@dataclass(slots=True)
-class Packets:
+class Packets(msgspec.Struct):
     """Cursors over one block: ``at`` and ``stop`` index ``data``; ``wire`` is the length on the wire, ``first`` where
     the frame begins.
     """

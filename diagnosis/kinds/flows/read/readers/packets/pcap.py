@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -30,8 +30,7 @@ MAX_PACKET_BYTES = 1 << 20
 _TINY_PACKETS: Final = "Most of its {count:,} packets so far are too short for an IP header."
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(msgspec.Struct):
     """Packets found in one block of bytes: columns of equal length."""
 
     offset: Ints
@@ -41,8 +40,7 @@ class _Batch:
     link: Ints
 
 
-@dataclass(slots=True)
-class _Interface:
+class _Interface(msgspec.Struct):
     link: int
     ticks: int  # per second
     shift: int  # seconds
