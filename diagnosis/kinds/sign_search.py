@@ -13,8 +13,8 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
-from diagnosis.kinds.logs.text import literals
 from diagnosis.kinds.logs.text.literals import Way
+from diagnosis.kinds.logs.text.stored_literals import ways_of
 
 #: What must not stand somewhere: its literals are not needed.
 _DENIAL: Final = re.compile(r"\(\?<?!")
@@ -42,7 +42,7 @@ class SignSearch:
     @cached_property
     def _ways(self) -> dict[str, tuple[Way, ...]]:
         """How each pattern can match."""
-        return {one: _ANY_TEXT if _DENIAL.search(one) else literals.ways(one) for one in self._patterns}
+        return {one: _ANY_TEXT if _DENIAL.search(one) else ways_of(one) for one in self._patterns}
 
     @cached_property
     def _unsure(self) -> frozenset[str]:

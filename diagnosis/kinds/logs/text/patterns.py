@@ -14,7 +14,8 @@ from typing import Final, Self
 import msgspec
 import polars as pl
 
-from diagnosis.kinds.logs.text import literals
+from diagnosis.kinds.logs.text.literals import Way
+from diagnosis.kinds.logs.text.stored_literals import ways_of
 
 #: Bytes of strings up to which they are looked through for the literals of each pattern. In more
 #: the search itself takes longer than to compile a pattern.
@@ -28,7 +29,8 @@ _ALONE = {
     "b": r"(?-u:\b)",
 }
 _IN_CLASS = {"w": "0-9A-Za-z_", "s": r"\t\n\x0B\x0C\r ", "d": "0-9"}
-_PIECE = re.compile(r"\\.|\[\^?|.", re.DOTALL)
+#: What is written alike in both forms is one piece.
+_PIECE = re.compile(r"\\.|\[\^?|[^\\.\[\]]+|.", re.DOTALL)
 #: Outside and at the beginning of classes.
 _ASCII = {".": r"[\x00-\x09\x0B-\x7F]", "[^": r"[\x00-\x7F&&[^"}
 _CLOSING = {"[": "]", "[^": "]]"}
@@ -59,12 +61,6 @@ def _ascii_piece(piece: str, *, is_in_class: bool) -> str:
     return _ASCII.get(piece, piece)
 
 
-@cache
-def _needs(pattern: str) -> tuple[tuple[frozenset[str], ...], ...]:
-    """The ways of :func:`literals.ways`, of which a text must fulfil one: the sets of strings that it needs."""
-    return tuple(tuple(way) for way in literals.ways(pattern))
-
-
 class Haystack(msgspec.Struct, frozen=True):
     """Strings in which patterns are searched: in these strings themselves, or in parts of them.
 
@@ -93,9 +89,9 @@ class Haystack(msgspec.Struct, frozen=True):
 
     def may_hold(self, pattern: str) -> bool:
         """Whether the strings hold the literals that a match needs."""
-        return any(map(self._fulfils, _needs(pattern)))
+        return any(map(self._fulfils, ways_of(pattern)))
 
-    def _fulfils(self, way: tuple[frozenset[str], ...]) -> bool:
+    def _fulfils(self, way: Way) -> bool:
         return all(any(map(self.holds, strings)) for strings in way)
 
     def contains[Part: (pl.Expr, pl.Series)](self, part: Part, pattern: str) -> Part:

@@ -1,7 +1,7 @@
 """Write the tables of ``docs/categories.md`` from the category tree, and the literals of the rules.
 
 ``python -m diagnosis.kinds.logs.meaning.signatures.describe docs`` rewrites what stands between the marks of the
-document, and ``literals.json`` beside the rules; a test fails when they are behind.
+document, and ``literals.json`` of :mod:`stored_literals`; a test fails when they are behind.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from diagnosis import taxonomy
-from diagnosis.kinds.logs.meaning.signatures import stored_literals
+from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.load import builtin
+from diagnosis.kinds.logs.text import stored_literals
+from diagnosis.knowledge.knowledge_files import table
 
-LITERALS = Path(__file__).with_name("literals.json")
+#: The tables whose words are looked for in every log.
+_WORDS = ("frameworks", "outcome", "phrases", "schedulers", "stages")
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 
 
@@ -46,11 +49,21 @@ def _categories() -> Iterator[str]:
             yield f"| `{node.id}` | {node.title} | {pair} | {node.explanation} | {node.advice} |"
 
 
+def shipped_patterns() -> Iterator[str]:
+    """The patterns of the rules, of the words, and of the signs of reports."""
+    for rule in builtin():
+        yield from filter(None, (rule.pattern, rule.unless))
+    for name in _WORDS:
+        for word in words.load(name):
+            yield from (word.pattern, words.pattern(name, word.id))
+    yield from (one["sign"] for one in table("layouts", "diagnosis.kinds.states")["format"])
+
+
 def main(folder: Path) -> None:
     """Rewrite the document in ``folder``, and the literals."""
     path = folder / "categories.md"
     path.write_text(insert_generated(path.read_text(encoding="utf-8"), categories()), encoding="utf-8")
-    LITERALS.write_text(stored_literals.as_json(rule.pattern for rule in builtin()), encoding="utf-8")
+    stored_literals.FILE.write_text(stored_literals.as_json(shipped_patterns()), encoding="utf-8")
 
 
 if __name__ == "__main__":

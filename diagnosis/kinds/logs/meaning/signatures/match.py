@@ -8,8 +8,7 @@ hits of lines of small jobs are kept.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain, count
 from typing import Any, NamedTuple
@@ -21,9 +20,9 @@ from diagnosis.kinds.logs.meaning.signatures import precedence
 from diagnosis.kinds.logs.meaning.signatures.candidate_pairs import CandidatePairs, within_budget
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature
 from diagnosis.kinds.logs.meaning.signatures.quotations import RuleTexts
-from diagnosis.kinds.logs.meaning.signatures.stored_literals import stored_ways
-from diagnosis.kinds.logs.text.literals import Way, ways
+from diagnosis.kinds.logs.text.literals import Way
 from diagnosis.kinds.logs.text.patterns import ANY, Haystack
+from diagnosis.kinds.logs.text.stored_literals import ways_of
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.
@@ -88,42 +87,31 @@ class SignatureSet:
     @cached_property
     def _ways(self) -> list[tuple[Way, ...]]:
         """The literals that each rule needs (one of each set), by the ways in which it can match."""
-        return [stored_ways().get(sig.pattern) or ways(sig.pattern) for sig in self.signatures]
+        return [ways_of(sig.pattern) for sig in self.signatures]
 
     @cached_property
-    def _rows(self) -> list[tuple[str, int, int, int, int]]:
-        """Which literal may announce which rule: the literal, its set of how many sets of which
-        way, and the place of the rule. Rules without literals are in ``_always``.
+    def _always(self) -> frozenset[int]:
+        """Places of the rules without literals."""
+        return frozenset(order for order, found in enumerate(self._ways) if not all(found))
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        """All literals."""
+        return frozenset().union(*chain.from_iterable(chain.from_iterable(self._ways)))
+
+    @cached_property
+    def _literals(self) -> pl.DataFrame:
+        """Which ``literal`` may announce which rule: its set (``part``) of how many sets (``parts``)
+        of which ``way``, and the place of the rule (``order``).
         """
         rows: list[tuple[str, int, int, int, int]] = []
         number = count()
         for order, found in enumerate(self._ways):
             for way in found if all(found) else ():
                 rows += _literal_rows(way, next(number), order)
-        return rows
-
-    @cached_property
-    def _literals(self) -> pl.DataFrame:
-        """The same as a table: ``literal``, ``part``, ``parts``, ``way``, ``order``."""
         names = ("part", "parts", "way", "order")
         schema = {"literal": pl.String, **dict.fromkeys(names, pl.UInt32)}
-        return pl.DataFrame(self._rows, schema=schema, orient="row")
-
-    @cached_property
-    def _sets_of(self) -> dict[str, list[tuple[int, int, int, int]]]:
-        """The same by literal."""
-        found: dict[str, list[tuple[int, int, int, int]]] = {}
-        for literal, part, parts, way, order in self._rows:
-            found.setdefault(literal, []).append((part, parts, way, order))
-        return found
-
-    @property
-    def _words(self) -> Iterable[str]:
-        return self._sets_of.keys()
-
-    @cached_property
-    def _always(self) -> tuple[int, ...]:
-        return tuple(order for order, found in enumerate(self._ways) if not all(found))
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     def rule(self, rule_id: str) -> Signature | None:
         """The rule of this id, as the column ``signature`` of a match names it."""
@@ -215,12 +203,13 @@ class SignatureSet:
         """The rules (``order``) whose literals are in a text (``row``)."""
         nothing = pl.DataFrame(schema={"order": pl.UInt32, "row": pl.UInt32})
         hay = Haystack.of(texts)
-        words = pl.Series(filter(hay.holds, self._words), dtype=pl.String)
-        if words.is_empty():
+        held = frozenset(filter(hay.holds, self._words))
+        if not held:
             return CandidatePairs(nothing)
         if hay.is_ascii and len(texts) <= _MAX_FEW_TEXTS:
-            pairs = self._in_few(texts.to_list(), words.to_list())
+            pairs = self._in_few(texts.to_list(), held)
             return within_budget(pl.DataFrame(pairs, nothing.schema, orient="row"), texts)
+        words = pl.Series(sorted(held))
         literals = self._literals.filter(pl.col("literal").is_in(words.implode()))
         frame = pl.DataFrame({"text": texts}).with_row_index("row")
         literal = pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
@@ -230,18 +219,21 @@ class SignatureSet:
             found.append(_ways_found(hits, literals))
         return within_budget(pl.concat(found).unique(), texts)
 
-    def _in_few(self, texts: Sequence[str | None], words: Sequence[str]) -> list[tuple[int, int]]:
+    def _in_few(self, texts: Sequence[str | None], words: Set[str]) -> list[tuple[int, int]]:
         """The same without tables, whose operations cost more than the search in a few ASCII
-        texts.
+        texts. ``words``: the literals that any of them holds.
         """
         pairs: list[tuple[int, int]] = []
+        possible = self._fulfilled(words, range(len(self.signatures)))
         for row, text in enumerate(texts):
-            lower = (text or "").lower()
-            sets = chain.from_iterable(self._sets_of[word] for word in words if word in lower)
-            seen = Counter((order, parts, way) for _, parts, way, order in set(sets))
-            whole = {order for (order, parts, _), many in seen.items() if many == parts}
-            pairs += [(order, row) for order in whole]
+            held = frozenset(filter((text or "").lower().__contains__, words))
+            pairs += [(order, row) for order in self._fulfilled(held, possible)]
         return pairs
+
+    def _fulfilled(self, words: Set[str], orders: Iterable[int]) -> list[int]:
+        """Those of the rules with literals that need no other words in one of their ways."""
+        orders = (order for order in orders if order not in self._always)
+        return [order for order in orders if any(all(map(words.__and__, way)) for way in self._ways[order])]
 
     def _rules_of(self, sig: Signature, lines: pl.Series) -> list[Signature]:
         """The rule of each line that a signature matches: for a code that it knows, the code's."""
