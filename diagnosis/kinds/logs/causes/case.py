@@ -7,7 +7,7 @@ gathers the facts; each later step (:mod:`locate`, ``phase``, ``verdict``) only 
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import cache, cached_property, partial
 from itertools import chain
 from typing import Final
@@ -33,7 +33,7 @@ from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import roster, stages, words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
-from diagnosis.kinds.logs.pace import pacing, planned_end, progress
+from diagnosis.kinds.logs.pace import pacing, planned_end, progress, shared_files
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows import clocks, events, templates
 from diagnosis.kinds.logs.rows.events import LogTable
@@ -127,6 +127,11 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         table = table.since(begun)
         catalogue, found = told(table, catalogues.nameless(table))
     writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
+    if not catalogue.nodes and not listed.nodes:
+        no_machines: Mapping[int, str] = {}
+        find = partial(shared_files.machines_of_ranks, found, table, read)
+        machines = run("machines", find, no_machines)
+        listed = replace(listed, nodes=tuple(dict.fromkeys(machines.values())), node_of=machines)
     planned = planned_end.planned_steps(inventory.commands)
     is_complete = partial(planned_end.has_ended, found, table, read, planned)
     return Facts(

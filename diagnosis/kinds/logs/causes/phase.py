@@ -11,10 +11,9 @@ import msgspec
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.logs.causes import lifecycles, temporal
+from diagnosis.kinds.logs.causes import lifecycles, standing_still, temporal
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.meaning import stages, words
-from diagnosis.kinds.logs.pace import planned_end
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
@@ -100,7 +99,7 @@ def _symptom(case: Case, shown: _Shown, end: _End, mechanism: str) -> str:
         return "slow"
     if not has_trained and shown.is_seen and shown.is_early:
         return "launch_failure"
-    if _was_stalled(case) or _stands_still(case):
+    if _was_stalled(case) or standing_still.stands_still(case):
         return "hang"
     is_open_wait = end.is_wait and not _is_death(mechanism)
     return "hang" if is_open_wait and _has_hung(case, end.at) else "crash"
@@ -136,20 +135,6 @@ def _was_stalled(case: Case) -> bool:
     causes = [case.event(event) for event in case.roots.members if event not in stops]
     has_dead_part = any(_is_death(row.category) for row in causes)
     return case.lives.was_stalled(case.pace) and not has_dead_part
-
-
-def _stands_still(case: Case) -> bool:
-    """Whether progress stopped below its total for far longer than usual, and since then only lines
-    that come again and again are printed: of monitors, heartbeats, exporters. O(events).
-    """
-    is_unexplained = case.ending.outcome == "unknown" and not case.has_lead
-    point_at = case.pace.last_at
-    if not is_unexplained or point_at is None or not lifecycles.is_hang(case.pace, case.last_at):
-        return False
-    later = case.catalogue.occurrences.filter(pl.col("last_at") > point_at)
-    if later.is_empty() or not (later["n"] >= THRESHOLDS.habit).all():
-        return False
-    return planned_end.is_below_total(case.progress, case.table)
 
 
 def _states_long_wait(text: str) -> bool:

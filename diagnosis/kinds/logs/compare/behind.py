@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 from diagnosis import thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.logs.causes.case import Case
-from diagnosis.kinds.logs.compare import writer_numbers
-from diagnosis.kinds.logs.compare.quantities import rank_of
+from diagnosis.kinds.logs.pace import writer_numbers
 from diagnosis.kinds.logs.pace.progress import point_rows
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.values import stats
@@ -47,7 +46,7 @@ def ranks_behind(case: Case) -> tuple[Result, ...]:
     if not is_of_most or not stats.is_minority(len(behind), len(last)):
         return ()
     in_order = sorted(behind.items(), key=_by_name)
-    return tuple(_result(writer, one, usual) for writer, one in in_order)
+    return tuple(_result(case, writer, one, usual) for writer, one in in_order)
 
 
 def _by_name(row: tuple[_Writer, _Last]) -> tuple[str, int]:
@@ -69,10 +68,7 @@ def _last_steps(case: Case) -> Mapping[_Writer, _Last]:
     rows = rows.head(LIMITS.lines).sort("file", "line")
     rows = rows.join(writers, on="source", how="left", maintain_order="left")
     texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
-    stated = zip(texts, rows["rank"], strict=True)
-    ranks = [rank_of(text) if rank is None else rank for text, rank in stated]
-    if not any(rank is not None for rank in ranks):
-        ranks = [*(writer_numbers.writers_of(texts) or ranks)]
+    ranks = writer_numbers.ranks_of(texts, rows["rank"])
     last: dict[_Writer, _Last] = {}
     columns = (rows["node"], ranks, rows["n"], rows["file"], rows["line"])
     for node, rank, step, file, line in zip(*columns, strict=True):
@@ -81,8 +77,9 @@ def _last_steps(case: Case) -> Mapping[_Writer, _Last]:
     return last
 
 
-def _result(writer: _Writer, last: _Last, usual: int) -> Result:
+def _result(case: Case, writer: _Writer, last: _Last, usual: int) -> Result:
     node, rank = writer
+    node = node or (case.node_of(rank) if rank is not None else None) or ""
     says = f"printed step {last.step:,} last, the others step {usual:,}"
     outcome = Outcome("behind", says, THRESHOLDS.odds)
     target, kind = (node, "node") if node else (f"rank {rank}", "rank")

@@ -14,7 +14,7 @@ from itertools import chain, product, starmap
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.text.digit_forms import DigitForms
+from diagnosis.kinds.logs.text.digit_forms import DigitForms, span_of
 from diagnosis.knowledge.knowledge_files import table
 
 LIMITS: Final = thresholds.limits("quantities")
@@ -29,7 +29,6 @@ _NUMBER: Final = re.compile(
 _STEP: Final = re.compile(
     r"(?i)(?<![a-z])(?:global[_ ])?(?:step|iteration|iter|it|batch|shard)[\"']?[ :=#/[]{0,3}(\d{1,12})(?![\d.])"
 )
-_RANK: Final = re.compile(r"(?i)(?<![\w-])(?:(?:global[_ ]?)?rank|worker|r)[\"']?[ :=]{0,2}(\d{1,6})(?![\w.])")
 #: What ends a clause or a field.
 _CLAUSE: Final = re.compile(r"[,;|(){}\[\]\"']")
 _ASIDE: Final = re.compile(r"\([^()]{0,30}\)")
@@ -121,26 +120,7 @@ def step_of(line: str) -> int | None:
     return int(line[place[0] : place[1]]) if place is not None else None
 
 
-def _span_of(pattern: re.Pattern[str]) -> DigitForms[tuple[int, int] | None]:
-    """The place of the number that a pattern finds first in a line."""
-
-    def find(line: str) -> tuple[int, int] | None:
-        found = pattern.search(line)
-        return None if found is None else found.span(1)
-
-    return DigitForms(find)
-
-
-_steps: Final = _span_of(_STEP)
-_ranks: Final = _span_of(_RANK)
-
-
-def rank_of(line: str) -> int | None:
-    """The rank that a line is about; None where it states none. Several ranks may write one
-    file.
-    """
-    place = _ranks.of(line)
-    return int(line[place[0] : place[1]]) if place is not None else None
+_steps: Final = span_of(_STEP)
 
 
 def _value(line: str, number: _Number) -> float:

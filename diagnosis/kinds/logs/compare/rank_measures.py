@@ -8,7 +8,7 @@ was late. Many programs print the compute and wait times of each rank, or how lo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -18,9 +18,9 @@ from diagnosis import thresholds
 from diagnosis.evidence import MAX_VALUES, Measure, Place
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.failure_facts import Facts
-from diagnosis.kinds.logs.compare import writer_numbers
-from diagnosis.kinds.logs.compare.quantities import quantities, rank_of, step_of
+from diagnosis.kinds.logs.compare.quantities import quantities, step_of
 from diagnosis.kinds.logs.meaning import hosts
+from diagnosis.kinds.logs.pace import writer_numbers
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import Groups, LogTable
 from diagnosis.model import ReadRange
@@ -52,24 +52,27 @@ def measured(case: Case) -> tuple[Measure, ...]:
     """What the ranks, or else the nodes, of a case state of their steps.
     O(messages + occurrences + lines read).
     """
-    return measures_in(case.table, messages(case), case.read)
+    return measures_in(case.table, messages(case), case.read, case.node_of_rank)
 
 
 def messages(facts: Facts) -> list[list[int]]:
     """The messages that are read, those of one wording together. O(messages + occurrences)."""
     ranks = facts.catalogue.occurrences["rank"].drop_nulls().n_unique()
-    who, total = ("rank", ranks) if ranks > facts.total else ("node", facts.total)
+    nodes = len(facts.catalogue.nodes)
+    who, total = ("rank", ranks) if ranks > nodes else ("node", nodes)
     return _measuring_messages(facts, who, total)
 
 
-def measures_in(table: LogTable, groups: Groups, read: ReadRange) -> tuple[Measure, ...]:
-    """What the lines of these messages state. Reads up to ``LIMITS.messages`` × ``LIMITS.lines``
-    lines. O(lines read).
+def measures_in(
+    table: LogTable, groups: Groups, read: ReadRange, machine_of: Mapping[int, str | None]
+) -> tuple[Measure, ...]:
+    """What the lines of these messages state. ``machine_of``: ranks whose lines name no machine.
+    Reads up to ``LIMITS.messages`` × ``LIMITS.lines`` lines. O(lines read).
     """
     told: dict[_Key, dict[_Writer, list[_Value]]] = defaultdict(lambda: defaultdict(list))
     for masked in groups:
         for (node, rank), text, path, line in _of_writers(list(_lines(table, masked, read))):
-            writer = (node, rank)
+            writer = (node or _machine(machine_of, rank), rank)
             step = step_of(text)
             seen: dict[str, int] = defaultdict(int)
             for found in quantities(text):
@@ -83,14 +86,18 @@ def measures_in(table: LogTable, groups: Groups, read: ReadRange) -> tuple[Measu
     return tuple(measures)
 
 
+def _machine(machine_of: Mapping[int, str | None], rank: int | None) -> str:
+    """The machine of a rank; empty if it is unknown."""
+    return (machine_of.get(rank) if rank is not None else None) or ""
+
+
 def _of_writers(lines: Sequence[_Line]) -> Iterator[_Line]:
     """Lines of one wording with their ranks, as they or their headers state them; without those of
     unknown writers.
     """
-    stated = [rank_of(text) if rank is None else rank for (_, rank), text, _, _ in lines]
-    if not any(rank is not None for rank in stated):
-        stated = [*(writer_numbers.writers_of([text for _, text, _, _ in lines]) or stated)]
-    for ((node, _), text, path, line), rank in zip(lines, stated, strict=True):
+    texts = [text for _, text, _, _ in lines]
+    ranks = writer_numbers.ranks_of(texts, [rank for (_, rank), _, _, _ in lines])
+    for ((node, _), text, path, line), rank in zip(lines, ranks, strict=True):
         if node or rank is not None:
             yield (node, rank), text, path, line
 

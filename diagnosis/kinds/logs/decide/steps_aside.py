@@ -37,10 +37,11 @@ def begin(facts: Facts) -> StepsAside:
     """Begins the steps; those done in this process are done once their results are wanted.
     O(messages × properties + occurrences).
     """
+    measures_in = partial(rank_measures.measures_in, machine_of=facts.node_of_rank)
     return StepsAside(
         _begun(facts, "watchdogs", watchdogs.messages, watchdogs.states_in),
         _begun(facts, "set-up", stated_setups.messages, stated_setups.setup_in),
-        _begun(facts, "measures", rank_measures.messages, rank_measures.measures_in),
+        _begun(facts, "measures", rank_measures.messages, measures_in),
     )
 
 

@@ -43,14 +43,19 @@ _PLANNED_STEPS: Final = re.compile(
 def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Sequence[int] = ()) -> bool:
     """Whether training came to its planned end in one of the files, by what a line of its last
     counter states, by the ``planned`` numbers of steps of its command line, or by a message of an
-    end that is printed after it only.
+    end that is printed after it only. A program that closes far below the total of its steps was
+    told to.
     O(messages + points), and the last lines of some writers are read.
     """
-    if progress.last in planned or _is_closed(progress, table):
+    new = _new_calm_messages(progress, table)
+    if progress.last in planned or _has_epilogue(new, table):
         return True
     writers = progress.points.sort("file", "line").partition_by("file", "source", maintain_order=True)
     furthest = sorted(writers, key=lambda points: points["n"][-1])[-LIMITS.last_lines :]
-    return any(_has_ended(points, progress.interval, table, read) for points in furthest)
+    if any(_has_ended(points, progress.interval, table, read) for points in furthest):
+        return True
+    is_short = any(_is_short(points, progress.interval, table, read) for points in furthest)
+    return _is_closed(new, progress.last) and not is_short
 
 
 def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
@@ -58,10 +63,8 @@ def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
     return tuple(map(int, _PLANNED_STEPS.findall("\n".join(commands))))
 
 
-def _is_closed(progress: Progress, table: LogTable) -> bool:
-    """Whether a writer closes after the last progress: with a calm message that nobody printed
-    before, about an end or about the counter that is its own total ("40/40").
-    """
+def _new_calm_messages(progress: Progress, table: LogTable) -> pl.DataFrame:
+    """The messages below a warning that nobody printed before the last progress."""
     last = progress.points.group_by("file").agg(line=pl.col("line").max())
     last_at = progress.points["at"].max()
     occurrences = table.occurrences.join(last, on="file", how="left")
@@ -70,15 +73,35 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
     is_below = (pl.col("first_line") > pl.col("line")).fill_null(False)
     is_new = pl.when(is_elsewhere).then(is_later).otherwise(is_below)
     began = occurrences.group_by("masked").agg(is_new=is_new.all()).filter("is_new")
-    new = table.messages.join(began, on="masked", how="semi").filter(pl.col("level") < Level.WARNING)
+    calm = table.messages.filter(pl.col("level") < Level.WARNING)
+    return calm.join(began, on="masked", how="semi")
+
+
+def _has_epilogue(new: pl.DataFrame, table: LogTable) -> bool:
+    """Whether one of the messages is of what comes after training, planned or stopped early."""
+    return not new.filter(table.says(words.pattern("outcome", "epilogue"))).is_empty()
+
+
+def _is_closed(new: pl.DataFrame, last: int | None) -> bool:
+    """Whether one of the messages is about an end, or about the counter that is its own total
+    ("40/40").
+    """
     hay, text = Haystack.of(new["text"]), new["text"]
-    if not new.filter(table.says(words.pattern("outcome", "epilogue"))).is_empty():
-        return True
-    is_reached = new["example"].map_elements(partial(is_at_total, n=progress.last), return_dtype=pl.Boolean)
+    is_reached = new["example"].map_elements(partial(is_at_total, n=last), return_dtype=pl.Boolean)
     closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")) | is_reached)
     is_denied = hay.contains(closed, words.pattern("outcome", "not_success"))
     is_denied |= hay.contains(closed, words.pattern("phrases", "failed_code"))
     return bool((~is_denied).any())
+
+
+def _is_short(points: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
+    """Whether the last line of a writer states a total of its own counter that is more than a line
+    of progress away.
+    """
+    n = points["n"][-1]
+    (text,) = _texts(table, points["file"][-1], [points["line"][-1]], read)
+    totals = [total for count, total in _totals(text) if count == n]
+    return bool(totals) and min(totals) - n > interval
 
 
 def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:

@@ -6,6 +6,7 @@ matches all of them at the same places, so that a large job searches each form o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -36,3 +37,13 @@ class DigitForms[T]:
         if len(line) <= MAX_CHARS:
             self._known[form] = found
         return found
+
+
+def span_of(pattern: re.Pattern[str]) -> DigitForms[tuple[int, int] | None]:
+    """The place of the number that a pattern finds first in a line."""
+
+    def find(line: str) -> tuple[int, int] | None:
+        found = pattern.search(line)
+        return None if found is None else found.span(1)
+
+    return DigitForms(find)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.kinds.logs.compare.quantities import quantities, rank_of, step_of
+from diagnosis.kinds.logs.compare.quantities import quantities, step_of
 from diagnosis.kinds.logs.pace.counter_words import counter
+from diagnosis.kinds.logs.pace.writer_numbers import rank_of
 from diagnosis.kinds.logs.text import digit_forms
 from diagnosis.kinds.logs.text.digit_forms import DigitForms
 

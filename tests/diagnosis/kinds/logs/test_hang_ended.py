@@ -33,3 +33,17 @@ def test_progress_that_stopped_while_monitors_write_on_is_a_hang(tmp_path: Path)
     assert not verdict.conclude(case_of_lines(tmp_path / "c", *unplanned, *watch)).is_failure
     shortly = [line.replace("2026-03-01 11:", "2026-03-01 10:") for line in watch[30:32]]
     assert not verdict.conclude(case_of_lines(tmp_path / "d", *steps, *shortly)).is_failure
+
+
+def test_ranks_that_leave_with_a_warning_long_after_their_last_step_were_stopped_while_they_hung(
+    tmp_path: Path,
+) -> None:
+    steps = [f"2026-03-01 10:{n:02d}:00 INFO rank {n % 4} step {n // 4} loss 2.1" for n in range(4, 52)]
+    leaving = [f"2026-03-01 12:30:0{rank} {{level}} rank {rank}: ended by hand, good night" for rank in range(4)]
+    warned = [line.format(level="WARNING") for line in leaving]
+    assert verdict.conclude(case_of_lines(tmp_path / "a", *steps, *warned)).symptom == "hang"
+    calm = [line.format(level="INFO") for line in leaving]
+    assert not verdict.conclude(case_of_lines(tmp_path / "b", *steps, *calm)).is_failure
+    assert not verdict.conclude(case_of_lines(tmp_path / "c", *steps, warned[0])).is_failure
+    at_once = [line.replace("12:30", "10:52") for line in warned]
+    assert not verdict.conclude(case_of_lines(tmp_path / "d", *steps, *at_once)).is_failure

@@ -126,3 +126,9 @@ def test_logs_that_are_read_together_do_not_share_a_day(tmp_path: Path) -> None:
     logs = [SmallLog(f"{n}.log", Kind.LOG, text, None, tmp_path / str(n)) for n, text in enumerate(texts)]
     days = [[at[:10] for at in _times(log)] for log in parse_together(logs, "UTC")]
     assert days == [["2026-02-04", "2026-02-04"], ["1972-01-01", "1972-01-02"], ["1972-01-01"]]
+
+
+def test_the_first_cell_of_a_row_may_be_the_time_of_day(tmp_path: Path) -> None:
+    rows = ["| time         | step | loss |", "| 08:00:07.120 |    1 | 9.01 |", "| 08:00:09.370 |    2 | 8.70 |"]
+    log = _log(tmp_path, "a", "2026-03-01 08:00:00 INFO model built", *rows)
+    assert _times(log)[2:] == ["2026-03-01 08:00:07", "2026-03-01 08:00:09"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from diagnosis.kinds.logs.compare.quantities import quantities, rank_of, step_of
+from diagnosis.kinds.logs.compare.quantities import quantities, step_of
+from diagnosis.kinds.logs.pace.writer_numbers import rank_of
 
 
 @pytest.mark.parametrize(

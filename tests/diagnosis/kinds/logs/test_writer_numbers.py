@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from diagnosis.kinds.logs.compare.writer_numbers import writers_of
+from diagnosis.kinds.logs.pace.writer_numbers import writers_of
 
 
 def _turns(many: int, steps: int) -> list[tuple[int, int]]:

@@ -9,18 +9,38 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
 from diagnosis import thresholds
+from diagnosis.kinds.logs.text.digit_forms import span_of
 
 THRESHOLDS: Final = thresholds.of("writer_numbers")
 
 LIMITS: Final = thresholds.limits("writer_numbers")
 
+_RANK: Final = re.compile(r"(?i)(?<![\w-])(?:(?:global[_ ]?)?rank|worker|r)[\"']?[ :=]{0,2}(\d{1,6})(?![\w.])")
 _NUMBER: Final = re.compile(r"\d++(?:[.:,/-]\d++)*+")
 _MAX_DIGITS: Final = 6
+_stated_rank: Final = span_of(_RANK)
+
+
+def rank_of(line: str) -> int | None:
+    """The rank that a line is about; None where it states none."""
+    place = _stated_rank.of(line)
+    return int(line[place[0] : place[1]]) if place is not None else None
+
+
+def ranks_of(lines: Sequence[str], headed: Iterable[int | None]) -> list[int | None]:
+    """The rank that wrote each of these lines of one wording, in the order of their file: as its
+    header says (``headed``), as the line says, or the number that tells the writer. O(characters).
+    """
+    known = zip(lines, headed, strict=True)
+    stated = [rank_of(line) if rank is None else rank for line, rank in known]
+    if any(rank is not None for rank in stated):
+        return stated
+    return [*(writers_of(lines) or stated)]
 
 
 def writers_of(lines: Sequence[str]) -> list[int] | None:
