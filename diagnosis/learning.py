@@ -11,9 +11,10 @@ from diagnosis.evidence import Fact, Place, inventory
 from diagnosis.facts import setups
 from diagnosis.history import JobEvents
 from diagnosis.kinds import kind_table
-from diagnosis.kinds.logs.meaning import hosts, signatures, words
+from diagnosis.kinds.logs.meaning import event_words, hosts, signatures
 from diagnosis.kinds.logs.rows import stored_rows
-from diagnosis.model import LOG_KINDS, JobHints, Level, Parsed, Role
+from diagnosis.kinds.logs.rows.events import log_artifacts
+from diagnosis.model import JobHints, Level, Parsed, Role
 
 #: Maximum number of distinct messages of one job; the most frequent are kept. Rarer messages are
 #: noise.
@@ -25,12 +26,12 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
 
     Cost: one pass over the tables of unique messages and over the time columns; never over raw lines.
     """
-    logs = [p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None and p.columns is not None]
+    logs = log_artifacts(parsed)
     nodes = {s.node for p in logs for s in p.sources if s.node}
     framework = framework or inventory.read(parsed, JobHints()).framework
     if not framework:
         examples = stored_rows.read([stored_rows.messages_of(p) for p in logs], ("example",))["example"]
-        framework = words.first(examples, "frameworks") or "unknown"
+        framework = event_words.first_row(examples, "frameworks") or "unknown"
     counts: dict[str, int] = {}
     for p in logs:
         table = stored_rows.read([stored_rows.messages_of(p)], ("text", "count"))
@@ -64,7 +65,7 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
     """
     found: list[str] = []
     rules = signatures.load()
-    for p in (p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None):
+    for p in log_artifacts(parsed):
         table = stored_rows.read([stored_rows.messages_of(p)], ("masked", "text", "example", "level"))
         errors = table.filter(pl.col("level") >= int(Level.ERROR))
         harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN, Role.ADVICE]))

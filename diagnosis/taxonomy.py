@@ -56,6 +56,10 @@ class Category(msgspec.Struct, frozen=True):
         return self.id.partition(".")[0]
 
 
+#: What the first parts of the ids inherit.
+_ABOVE_ALL = Category("", "", "", blames="machine")
+
+
 class Taxonomy(msgspec.Struct, frozen=True):
     """All categories by id, in the order of the file."""
 
@@ -124,14 +128,15 @@ def parse(text: str) -> Taxonomy:
 
 def _with_inherited(node: Category, parent: Category | None) -> Category:
     """``node`` with missing implications taken from its parent."""
-    matter = node.matter or (parent.matter if parent and node.id.count(".") > 1 else "")
-    matter = matter or (parent.matter if parent and parent.matter != parent.id else "") or node.id
+    above = parent or _ABOVE_ALL
+    is_shared = node.id.count(".") > 1 or above.matter != above.id
+    inherited = above.matter if is_shared else ""
     return replace(
         node,
-        blames=node.blames or (parent.blames if parent else "machine"),
-        traits=node.traits or (parent.traits if parent else ()),
-        stage=node.stage or (parent.stage if parent else ""),
-        matter=matter,
+        blames=node.blames or above.blames,
+        traits=node.traits or above.traits,
+        stage=node.stage or above.stage,
+        matter=node.matter or inherited or node.id,
     )
 
 

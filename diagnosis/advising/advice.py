@@ -15,6 +15,7 @@ from diagnosis.advising.advice_facts import AdviceEvidence, JobPart, Known, fact
 from diagnosis.advising.ladder import Condition, Facts, Ladder, Rule, load
 from diagnosis.records.advice_records import Advice, AdviceCost, AdvisedCheck, NearRule, PassedRule
 from diagnosis.records.tried import ACTIONS, EVICTING_ACTIONS, was_tried
+from diagnosis.values.plain import listed
 
 LIMITS: Final = thresholds.limits("advice")
 
@@ -106,8 +107,7 @@ def _fill(text: str, facts: Facts) -> str:
     def said(m: re.Match[str]) -> str:
         value = facts.get(m[1], "")
         if isinstance(value, (list, tuple)):
-            shown = ", ".join(str(v) for v in value[: LIMITS.shown])
-            return shown + (f" and {len(value) - LIMITS.shown} more" if len(value) > LIMITS.shown else "") or "none"
+            return listed(list(map(str, value)), LIMITS.shown) or "none"
         is_sentence = " " in str(value)
         words = str(value) if is_sentence else str(value).replace("_", " ")
         return words or "unknown"

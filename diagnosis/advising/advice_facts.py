@@ -154,17 +154,16 @@ class Known:
     @property
     def cause(self) -> str:
         """The title of the category; its name if it has none."""
-        tree = taxonomy.load()
-        title = tree.get(self.answer.id).title if self.answer.id in tree else ""
-        return title or self.answer.subcategory
+        leaf = taxonomy.load().categories.get(self.answer.id)
+        return self.answer.subcategory if leaf is None else leaf.title
 
     @property
     def category_advice(self) -> str:
         """What usually helps where a line states this cause, else what the taxonomy advises."""
         if self.logs.help and self.logs.id == self.answer.id:
             return self.logs.help
-        tree = taxonomy.load()
-        advice = tree.get(self.answer.id).advice if self.answer.id in tree else ""
+        leaf = taxonomy.load().categories.get(self.answer.id)
+        advice = leaf and leaf.advice
         return advice or "Correct what the evidence names, then restart."
 
     @property

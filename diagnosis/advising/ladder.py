@@ -8,60 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from diagnosis.knowledge.knowledge_files import parsed
+from diagnosis.knowledge.knowledge_files import parsed, table
 from diagnosis.records.tried import ACTIONS
 
 #: Every fact that a rule may test, with its meaning.
-FACTS = {
-    "is_failure": "the attempt failed, hung or slowed down",
-    "is_course_unknown": "nothing shows a failure, and nothing how the job went or ended",
-    "symptom": "launch_failure, crash, hang, slow or none",
-    "category": "first level of the taxonomy",
-    "subcategory": "leaf of the taxonomy",
-    "cause": "title of the category, for sentences",
-    "category_advice": "what usually helps where a line states the cause, else what the taxonomy advises",
-    "is_setup": "the category is that of a difference between the set-ups of nodes",
-    "setup": "that difference, as a sentence",
-    "confidence": "of the category, 0 to 1",
-    "is_cause_known": "the category is not unknown",
-    "is_machine_event": "the leaf is an event that proves a fault of the machine by itself",
-    "is_network_event": "the leaf is a network event, which usually disappears",
-    "is_input_error": "configuration or input",
-    "is_space_error": "a disk or a quota is full",
-    "is_memory_error": "memory ran out",
-    "is_user_error": "an exception of user code",
-    "has_worked": "the job made progress in this attempt; without a conclusion: nothing says that it did not",
-    "is_to_look_up": "without a suspected machine, a look at what the category names decides most",
-    "is_refusal": "the platform could not start the job",
-    "is_outside": "the platform ended the job",
-    "is_nan": "NaN or a jump of the loss",
-    "is_silent": "hang or slow: no message names the cause",
-    "is_host_code": "the stacks' outliers sit in data loading, storage or user code on their host",
-    "has_stacks": "stack evidence was given",
-    "stack_reason": "what it shows, as a sentence",
-    "is_mismatch": "one set of ranks called another collective than all the others",
-    "network_alerts": "most network alerts of one node within 300 s",
-    "culprit_nodes": "nodes accused by the fused ranking, best first",
-    "culprit_ranks": "ranks accused by the conclusion, in words",
-    "suspect_score": "score of the first of them",
-    "stack_suspects": "ranks accused by the stacks",
-    "stack_who": "the same in words (rank 5; ranks 0/82)",
-    "stack_nodes": "those of their nodes that the conclusion accuses",
-    "evict_nodes": "nodes of the parallel group that explains the outliers",
-    "is_group_due": "the whole group is accused, or evicting its accused members did not help",
-    "evict_share": "their share of the job's nodes",
-    "switches": "switches that are accused",
-    "has_conflict": "logs and stacks accuse different nodes",
-    "has_tie": "several parallel groups explain the outliers equally well",
-    "tried_evict": "machines were evicted and it failed again",
-    "tried_stop_time_check": "stop-time checks were run in this episode and found nothing",
-    "tried_reattempt": "a restart on the same machines failed again",
-    "tried_rollback": "a rollback of code failed again",
-}
+FACTS: Final[Mapping[str, str]] = table("advice", "diagnosis")["facts"]
 
 #: What one of them may be; a list is of machines, switches or ranks.
 type FactValue = str | float | list[str] | list[int]
@@ -134,21 +89,8 @@ def parse(text: str) -> Ladder:
             raise ValueError(f"advice.toml: rule {row['id']} has unknown action {row['action']!r}")
         if row.get("restart") not in RESTARTS:
             raise ValueError(f"advice.toml: rule {row['id']} has unknown restart {row.get('restart')!r}")
-        rules.append(
-            Rule(
-                row["id"],
-                row["title"],
-                row["action"],
-                tuple(_condition(c) for c in row["when"]),
-                row["why"],
-                row["next"],
-                row["source"],
-                row["restart"],
-                row.get("targets", ""),
-                tuple(row.get("checks", ())),
-                row.get("has_commands", True),
-            )
-        )
+        when = tuple(map(_condition, row["when"]))
+        rules.append(Rule(**{**row, "when": when, "checks": tuple(row.get("checks", ()))}))
     leaves = {k: frozenset(v) for k, v in data.items() if isinstance(v, list) and k != "rule"}
     return Ladder(tuple(rules), leaves, data.get("checks", {}), data.get("commands", {}))
 

@@ -21,7 +21,7 @@ import msgspec
 from diagnosis import thresholds
 from diagnosis.evidence import SETUP_CHECK, Check, Fact, Outcome, Result, number_of
 from diagnosis.facts.majority import is_of_most
-from diagnosis.knowledge.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import records, table
 
 LIMITS: Final = thresholds.limits("setups")
 
@@ -65,21 +65,7 @@ class Usual(NamedTuple):
 @cache
 def properties() -> tuple[Property, ...]:
     """All properties that are compared, in order."""
-    return tuple(
-        Property(
-            id=row["id"],
-            category=row["category"],
-            ratio=float(row["ratio"]),
-            says=row["says"],
-            pattern=row.get("pattern", ""),
-            fact=row.get("fact", ""),
-            worse=row.get("worse", ""),
-            falls=row.get("falls", False),
-            counts=row.get("counts", False),
-            below=row.get("below"),
-        )
-        for row in table("setup")["property"]
-    )
+    return records(Property, table("setup")["property"])
 
 
 def stated_in(line: str) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,9 @@ as Python keeps compiled modules.
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,19 @@ def table(name: str, package: str = "diagnosis.knowledge") -> Any:
     for a file that does not ship.
     """
     return parsed(resources.files(package).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def records[Kind](kind: type[Kind], rows: Any, flags: int = 0) -> tuple[Kind, ...]:
+    """Rows of a table as records: a row has the fields of ``kind``, those with a default may be
+    missing; patterns are compiled with these ``flags``. Raises ``msgspec.ValidationError`` for a
+    row that lacks a field. O(rows).
+    """
+    return tuple(msgspec.convert(rows, list[kind], dec_hook=partial(_compiled, flags)))  # type: ignore[valid-type]
+
+
+def _compiled(flags: int, kind: type, text: str) -> re.Pattern[str]:
+    """The only type of a field that no table can state."""
+    return re.compile(text, flags)
 
 
 def parsed(text: str) -> Any:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-ACTIONS = {
-    "none": "No action",
-    "evict": "Evict",
-    "over_evict": "Evict the whole group",
-    "stop_time_check": "Stop-time checks",
-    "reattempt": "Reattempt",
-    "rollback": "Roll back code",
-    "replay": "Dual-phase replay",
-    "fix_input": "Correct the input",
-    "free_space": "Free space",
-    "use_less_memory": "Use less memory",
-    "fix_code": "Correct the code",
-    "fix_setup": "Make the set-ups equal",
-    "resubmit": "Resubmit",
-    "collect": "Collect more evidence",
-    "ask_human": "A person decides",
-}
+from diagnosis.knowledge.knowledge_files import table
+from diagnosis.values.plain import listed
+
+#: The actions that a rule of advice may name, with their titles.
+ACTIONS: Final[Mapping[str, str]] = table("advice", "diagnosis")["actions"]
 #: Actions that an engineer can carry out; the others change nothing.
 EXECUTABLE_ACTIONS = tuple(action for action in ACTIONS if action not in {"none", "collect", "ask_human"})
 EVICTING_ACTIONS = frozenset({"evict", "over_evict"})
+_MAX_SHOWN: Final = 4
 
 
 class TriedAction(msgspec.Struct, frozen=True):
@@ -39,8 +28,8 @@ class TriedAction(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """``Evict (node-3)``."""
         some = sorted(self.targets)
-        shown = ", ".join(some[:4]) + (f" and {len(some) - 4} more" if len(some) > 4 else "")
-        return f"{ACTIONS.get(self.action, self.action)}{f' ({shown})' if some else ''}"
+        title = ACTIONS.get(self.action, self.action)
+        return f"{title} ({listed(some, _MAX_SHOWN)})" if some else title
 
 
 def tried_actions(rows: Iterable[Any]) -> list[TriedAction]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 #: C0 and DEL have visible symbols; tab and line ends stay
@@ -85,6 +86,12 @@ def amount(value: float) -> str:
 def counted(count: int, one: str, several: str) -> str:
     """A number of things: ``1 line``, ``1,204 lines``, ``0 lines``."""
     return f"1 {one}" if count == 1 else f"{count:,} {several}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first of some names: ``a, b and 3 more``."""
+    shown, rest = ", ".join(names[:most]), len(names) - most
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
 #: Units of time with their seconds, from long to short.

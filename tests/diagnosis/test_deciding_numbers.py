@@ -41,7 +41,7 @@ LEFT: Final = {
     "kinds/documents": 1,
     "live": 18,
 }
-MODULES: Final = ("advising/advice.py", "classify.py")
+MODULES: Final = ("advising/advice.py", "kinds/logs/classifying/classify.py")
 FREE: Final = frozenset({0, 1, 2})
 #: Seconds, minutes and hours; nanoseconds; thousandths; hundredths; nanoseconds of an hour.
 UNITS: Final = frozenset({24, 60, 3600, 1e9, 1000, 1_000_000, 1e-3, 100, 3.6e12})

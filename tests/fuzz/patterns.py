@@ -83,7 +83,8 @@ def _literals(source: str) -> Iterator[tuple[int, re.Pattern[Any]]]:
 def _words() -> dict[str, re.Pattern[str]]:
     """The patterns of the knowledge files, which both engines of patterns read."""
     from diagnosis.kinds.checks import check_table
-    from diagnosis.kinds.logs.meaning import roster, words
+    from diagnosis.kinds.logs.meaning import roster
+    from diagnosis.knowledge import words
 
     found = {}
     for file in sorted((ROOT / "diagnosis" / "knowledge").glob("*.toml")):

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from diagnosis.knowledge.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import records, table
 from diagnosis.values import log_lines
 
 #: Characters at the beginning of a text in which the signs of its form must occur.
@@ -35,11 +35,11 @@ class DocumentForm(msgspec.Struct, frozen=True):
     """
 
     title: str
-    signs: tuple[str, ...]
-    line: str
-    share: float
-    counter: str
     example: str
+    signs: tuple[str, ...] = ()
+    line: str = ""
+    share: float = 0.0
+    counter: str = ""
 
     def fits(self, text: str) -> bool:
         """Whether a text that begins so has this form. O(len(text))."""
@@ -54,7 +54,7 @@ class DocumentForm(msgspec.Struct, frozen=True):
 @cache
 def load() -> tuple[DocumentForm, ...]:
     """All forms, in the order in which they are tried."""
-    return tuple(map(_form, table("documents", "diagnosis.kinds.documents")["document"]))
+    return records(DocumentForm, table("documents", "diagnosis.kinds.documents")["document"])
 
 
 def form_of_document(text: str) -> DocumentForm | None:
@@ -69,14 +69,3 @@ def _has_lines(text: str, pattern: re.Pattern[str], share: float) -> bool:
     lines = [line for line in text.split("\n", _MAX_LINES)[:_MAX_LINES] if line.strip()]
     matched = sum(pattern.match(line) is not None for line in lines)
     return len(lines) >= _MIN_LINES and matched >= share * len(lines)
-
-
-def _form(row: dict[str, Any]) -> DocumentForm:
-    return DocumentForm(
-        title=row["title"],
-        signs=tuple(row.get("signs", ())),
-        line=row.get("line", ""),
-        share=float(row.get("share", 0)),
-        counter=row.get("counter", ""),
-        example=row["example"],
-    )

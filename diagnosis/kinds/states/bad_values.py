@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from diagnosis.knowledge.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import records, table
 
 #: Values that say that nothing is wrong, whatever their property is called.
 _NO: Final = re.compile(
@@ -33,21 +33,21 @@ class FaultRow(msgspec.Struct, frozen=True):
     """One row: which values of which property are bad (``bad_values.toml`` explains the fields)."""
 
     id: str
-    formats: frozenset[str]
     name: re.Pattern[str]
-    above: float | None
-    value: re.Pattern[str] | None
-    below_peers: float | None
-    below_property: tuple[str, str] | None
-    below_share: float
-    reads: str
-    category: str
     ratio: float
     says: str
-    judges_no: bool
-    unless_well: bool
-    part: re.Pattern[str]
-    categories: Mapping[str, str]
+    formats: frozenset[str] = frozenset()
+    above: float | None = None
+    value: re.Pattern[str] | None = None
+    below_peers: float | None = None
+    below_property: tuple[str, str] | None = None
+    below_share: float = 1.0
+    reads: str = ""
+    category: str = ""
+    judges_no: bool = False
+    unless_well: bool = False
+    part: re.Pattern[str] = re.compile("")
+    categories: Mapping[str, str] = {}
 
     @property
     def has_limit(self) -> bool:
@@ -61,8 +61,8 @@ class FaultRow(msgspec.Struct, frozen=True):
 
     def is_about(self, format_ids: frozenset[str], name: str) -> bool:
         """Whether the row judges this property of a report of these formats."""
-        is_of_format = not self.formats or bool(self.formats & format_ids)
-        return is_of_format and self.name.fullmatch(name) is not None
+        own = self.formats or self.categories.keys()
+        return (not own or not format_ids.isdisjoint(own)) and self.name.fullmatch(name) is not None
 
 
 def says_no(value: str) -> bool:
@@ -83,25 +83,4 @@ def says_well(value: str) -> bool:
 @cache
 def load() -> tuple[FaultRow, ...]:
     """All rows, in the order in which they are tried."""
-    return tuple(map(_row, table("bad_values", "diagnosis.kinds.states")["fault"]))
-
-
-def _row(row: Mapping[str, Any]) -> FaultRow:
-    return FaultRow(
-        id=row["id"],
-        formats=frozenset(row.get("formats", row.get("categories", ()))),
-        name=re.compile(row["name"], re.IGNORECASE),
-        above=row.get("above"),
-        value=re.compile(row["value"], re.IGNORECASE) if "value" in row else None,
-        below_peers=row.get("below_peers"),
-        below_property=row.get("below_property"),
-        below_share=row.get("below_share", 1.0),
-        reads=row.get("reads", ""),
-        category=row.get("category", ""),
-        ratio=float(row["ratio"]),
-        says=row["says"],
-        judges_no=row.get("judges_no", False),
-        unless_well=row.get("unless_well", False),
-        part=re.compile(row.get("part", ""), re.IGNORECASE),
-        categories=row.get("categories", {}),
-    )
+    return records(FaultRow, table("bad_values", "diagnosis.kinds.states")["fault"], re.IGNORECASE)

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.kinds.logs.columns.sources import settle_labels
-from diagnosis.kinds.logs.meaning import signatures, words
+from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.read.described import Log
 from diagnosis.kinds.logs.read.prepared import Prepared
+from diagnosis.knowledge import words
 from diagnosis.live.observation import DiskUse, ErrorRow, LineTallies, Observation
 from diagnosis.live.reading.count_lines import CountLine, CountLines, NumberLines
 from diagnosis.live.reading.meanings import MAX_LINE_CHARS, Meaning, examples

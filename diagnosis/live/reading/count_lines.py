@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace import counter_words, counters, planned_end, progress
+from diagnosis.knowledge import words
 from diagnosis.live.found_counters import FOUND
 from diagnosis.live.observation import MAX_NUMBERS, CountRow, LossRow, NumberRow, StageMark
 from diagnosis.live.reading.stage_lines import AnnouncedStage

@@ -15,9 +15,10 @@ import polars as pl
 
 from diagnosis.kinds.logs.causes import not_finite
 from diagnosis.kinds.logs.columns.tables import EXAMPLE_CHARS
-from diagnosis.kinds.logs.meaning import signatures, stages, words
+from diagnosis.kinds.logs.meaning import signatures, stages
 from diagnosis.kinds.logs.pace import progress
 from diagnosis.kinds.logs.read.prepared import Prepared
+from diagnosis.knowledge import words
 from diagnosis.live.job_state import SHUTDOWN
 from diagnosis.model import Role
 

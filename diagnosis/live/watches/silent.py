@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +13,7 @@ from diagnosis.live.observation import Count
 from diagnosis.live.range_effect import RangeEffect
 from diagnosis.live.site_absence import is_catching_up
 from diagnosis.live.site_time import Moment
+from diagnosis.values.plain import listed
 
 THRESHOLDS: Final = thresholds.of("silent")
 
@@ -78,7 +78,7 @@ def find_alarm(state: SilentState, job: JobState, now: float) -> Alarm | None:
     writing = sum(node.last_at > since for node in others)
     if writing < len(others) / 2:
         return None
-    names = _names(sorted(silent_nodes))
+    names = listed(sorted(silent_nodes), MAX_NAMED)
     text = f"{names} stopped writing; {writing:,} of {len(known):,} nodes continue."
     return Alarm(id, text, since, category)
 
@@ -88,9 +88,3 @@ def _is_silent(state: SilentState, node: NodeLines, now: float) -> bool:
     usual_counts = THRESHOLDS.counts + THRESHOLDS.gaps * node.longest_gap
     is_gap_long = state.count - node.last_count > usual_counts
     return bool(is_gap_long and now - node.last_at > THRESHOLDS.silence_s)
-
-
-def _names(nodes: Sequence[str]) -> str:
-    named = ", ".join(nodes[:MAX_NAMED])
-    more = len(nodes) - MAX_NAMED
-    return f"{named} and {more:,} more" if more > 0 else named

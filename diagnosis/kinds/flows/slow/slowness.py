@@ -25,6 +25,7 @@ from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
+from diagnosis.values.plain import listed
 from diagnosis.values.stats import MAD_TO_SIGMA, median_and_spread
 
 THRESHOLDS: Final = thresholds.of("slowness")
@@ -275,9 +276,7 @@ def names_of(members: list[int], capture: Capture) -> tuple[list[str], str]:
     """The machines of some members, and a short text with their names."""
     nodes = sorted({capture.places[m].node for m in members if m in capture.places} - {""})
     shown = nodes or [capture.names[m] for m in members]
-    return nodes, ", ".join(shown[: LIMITS.shown]) + (
-        f" and {len(shown) - LIMITS.shown} more" if len(shown) > LIMITS.shown else ""
-    )
+    return nodes, listed(shown, LIMITS.shown)
 
 
 def group_of(member: int, layout: Layout) -> list[int]:

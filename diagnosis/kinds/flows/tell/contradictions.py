@@ -8,6 +8,7 @@ from typing import Final
 from diagnosis.evidence.flow_findings import Contradiction
 from diagnosis.kinds.flows.layout.stated import StatedLayout, differing_sizes, statement_of
 from diagnosis.kinds.flows.tell.report_rows import FlowJobRow, FlowReport
+from diagnosis.values.plain import listed
 
 #: Groups that are named in a sentence.
 _MAX_NAMED: Final = 2
@@ -59,6 +60,4 @@ def _sizes_text(sizes: Mapping[str, int | None] | Mapping[str, int], kinds: Sequ
 
 def _groups_text(groups: Sequence[frozenset[str]]) -> str:
     """Some groups by their machines."""
-    named = ", ".join(f"({' '.join(sorted(group))})" for group in groups[:_MAX_NAMED])
-    rest = len(groups) - _MAX_NAMED
-    return f"{named} and {rest} more" if rest > 0 else named
+    return listed([f"({' '.join(sorted(group))})" for group in groups], _MAX_NAMED)

@@ -31,7 +31,7 @@ from diagnosis.kinds.logs.causes.outcome import Ending
 from diagnosis.kinds.logs.causes.root_events import fallbacks, root_weights, roots
 from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import roster, stages, words
+from diagnosis.kinds.logs.meaning import event_words, roster, stages
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
 from diagnosis.kinds.logs.pace import pacing, planned_end, progress, shared_files
 from diagnosis.kinds.logs.pace.progress import Progress
@@ -101,7 +101,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     pods = inventory.node_of_pod
     table, listed = run("rosters", lambda: roster.apply_roster(table, known, node_of_rank, read, pods), none_listed)
     given.on_stage("cross-job", 1, 5)
-    framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
+    framework = hints.framework or inventory.framework or event_words.first_row(table.messages["example"], "frameworks")
     pool = given.history.pool(hints.family, framework or "unknown", exclude=hints.job_id or inventory.job_id)
     pool = pool.similar(table.messages["text"].to_list())
 

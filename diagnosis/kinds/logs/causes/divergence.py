@@ -20,8 +20,8 @@ from diagnosis import thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.logs.causes import not_finite
 from diagnosis.kinds.logs.causes.failure_facts import Facts
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.knowledge import words
 from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("divergence")

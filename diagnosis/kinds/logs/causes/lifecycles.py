@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import event_starts
 from diagnosis.kinds.logs.pace.pacing import Pace
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.knowledge import words
 from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("lifecycles")

@@ -20,12 +20,12 @@ from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED, Lifecycles
 from diagnosis.kinds.logs.causes.root_events import roots
 from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.kinds.logs.text.patterns import Haystack
+from diagnosis.knowledge import words
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 

@@ -13,9 +13,10 @@ import polars as pl
 from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.causes import lifecycles, standing_still, temporal
 from diagnosis.kinds.logs.causes.case import Case
-from diagnosis.kinds.logs.meaning import stages, words
+from diagnosis.kinds.logs.meaning import stages
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.knowledge import words
 from diagnosis.model import Role
 
 LIMITS: Final = thresholds.limits("phase")

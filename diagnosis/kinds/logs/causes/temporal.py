@@ -10,8 +10,9 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import not_finite, tracebacks
 from diagnosis.kinds.logs.causes.failure_facts import Facts
-from diagnosis.kinds.logs.meaning import stages, words
+from diagnosis.kinds.logs.meaning import stages
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue
+from diagnosis.knowledge import words
 from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("temporal")

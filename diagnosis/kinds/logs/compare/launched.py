@@ -19,8 +19,8 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.logs.causes.case import Case
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.knowledge import words
 from diagnosis.values import stats
 
 LIMITS: Final = thresholds.limits("launched")

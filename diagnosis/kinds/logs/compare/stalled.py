@@ -13,8 +13,8 @@ from typing import Final
 from diagnosis import thresholds
 from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.logs.causes.case import Case
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.knowledge import words
 from diagnosis.values import stats
 
 LIMITS: Final = thresholds.limits("stalled")

@@ -30,11 +30,12 @@ from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.compare import behind, launched, pauses, stalled
 from diagnosis.kinds.logs.decide import read_notes, steps_aside, verdict
 from diagnosis.kinds.logs.decide.steps_aside import StepsAside
-from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.meaning import event_words
 from diagnosis.kinds.logs.rows import events
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Kind, Parsed
 from diagnosis.records.result import Attempt, LogDiagnosis
+from diagnosis.values.plain import listed
 
 LIMITS: Final = thresholds.limits("attempts")
 
@@ -213,10 +214,7 @@ def _several_jobs_sentence(chosen: LogDiagnosis, attempts: Sequence[Attempt], na
     """The sentence about several jobs in one upload: which of them this is, and why this one."""
     spans = sorted((a.t0, a.t1) for a in attempts if a.t0 is not None and a.t1 is not None)
     is_at_once = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
-    more = len(names) - LIMITS.shown
-    shown = ", ".join(names[: LIMITS.shown])
-    if more > 0:
-        shown += f" and {more} more"
+    shown = listed(names, LIMITS.shown)
     how = "that ran at the same time" if is_at_once else "one after another"
     why = "the last one that did not succeed" if chosen.is_failure else "the last one; none of them failed"
     return (
@@ -234,8 +232,8 @@ def _as_attempt(result: LogDiagnosis, case: Case, steps: StepsAside, number: int
         result,
         attempt=launches[-1].number,
         attempts=launches,
-        framework=words.first(case.table.messages["example"], "frameworks") or "unknown",
-        scheduler=words.first(case.table.messages["example"], "schedulers"),
+        framework=event_words.first_row(case.table.messages["example"], "frameworks") or "unknown",
+        scheduler=event_words.first_row(case.table.messages["example"], "schedulers"),
         node_names=case.catalogue.nodes,
         world_size=_world_size(case),
         protocol=steps.protocol() if result.is_failure else (),

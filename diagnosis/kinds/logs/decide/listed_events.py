@@ -15,12 +15,13 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.decide.first_writers import first_lines
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import event_words, words
+from diagnosis.kinds.logs.meaning import event_words
 from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
 from diagnosis.kinds.logs.pace import dating
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows import events as tables
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.knowledge import words
 from diagnosis.model import Role
 from diagnosis.records.result import LineRef, LogEvent
 from diagnosis.values import quotes

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from diagnosis import taxonomy
 from diagnosis.history import Pool
-from diagnosis.kinds.logs.meaning import crossjob, event_words, hosts, words
+from diagnosis.kinds.logs.meaning import crossjob, event_words, hosts
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.kinds.logs.text.patterns import Haystack
+from diagnosis.knowledge import words
 from diagnosis.model import Level, Role
 
 EXCEPTION: Final = words.pattern("phrases", "exception")

@@ -11,8 +11,8 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.text.patterns import Haystack
+from diagnosis.knowledge import words
 
 #: A frame of a traceback, or a line of source that it quotes.
 STRUCTURE: Final = "|".join(words.pattern("phrases", row) for row in ("frame", "source_line"))
@@ -42,3 +42,12 @@ def with_words(events: pl.DataFrame) -> pl.DataFrame:
             for column, (searched, pattern) in _COLUMNS.items()
         }
     )
+
+
+def first_row(lines: pl.Series, name: str) -> str:
+    """The id of the first row of a file of words whose pattern is near the beginning of one of
+    ``lines``; empty for none.
+    """
+    heads = lines.str.head(400)
+    hay = Haystack.of(heads)
+    return next((word.id for word in words.load(name) if hay.contains(heads, word.pattern).any()), "")

@@ -16,9 +16,9 @@ import msgspec
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet, load
 from diagnosis.kinds.logs.read import headers
+from diagnosis.knowledge import words
 
 THRESHOLDS: Final = thresholds.of("indicators")
 

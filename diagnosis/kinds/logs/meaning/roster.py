@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import polars as pl
@@ -22,7 +22,7 @@ from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows import writer_nodes
 from diagnosis.kinds.logs.rows.events import LogTable
-from diagnosis.knowledge.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import records, table
 from diagnosis.model import ReadRange
 from diagnosis.values import numbers
 
@@ -101,13 +101,7 @@ class Statements(msgspec.Struct, frozen=True):
 def statements() -> Statements:
     """The statements of ``rosters.toml``."""
     data = table("rosters", "diagnosis.kinds.logs.meaning")
-    return Statements(tuple(map(_statement, data["statement"] + data["per_node"])), frozenset(data["no_name"]))
-
-
-def _statement(row: Mapping[str, Any]) -> Statement:
-    ways = {key: row[key] for key in ("is_listed", "is_exact", "is_address") if key in row}
-    below = re.compile(row["rank_below"]) if "rank_below" in row else None
-    return Statement(row["id"], tuple(row["needs"]), re.compile(row["pattern"]), **ways, rank_below=below)
+    return Statements(records(Statement, data["statement"] + data["per_node"]), frozenset(data["no_name"]))
 
 
 def roster_of_lines(lines: Iterable[str]) -> Roster:

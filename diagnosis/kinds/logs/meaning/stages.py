@@ -13,9 +13,9 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.text.patterns import Haystack
+from diagnosis.knowledge import words
 from diagnosis.model import STAGES
 
 BEFORE_TRAINING: Final = frozenset(STAGES[:4])

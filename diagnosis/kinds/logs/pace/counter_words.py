@@ -6,8 +6,8 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.text.digit_forms import DigitForms
+from diagnosis.knowledge import words
 
 #: The text between a counter's name and its number.
 _BEFORE_NUMBER: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*+[=:#|]?\s*+(?:\[\s*+|[\"'])?"

@@ -18,9 +18,9 @@ import msgspec
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.knowledge import words
 from diagnosis.model import Level
 
 LIMITS: Final = thresholds.limits("counters")

@@ -11,11 +11,11 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.kinds.logs.text.patterns import Haystack
+from diagnosis.knowledge import words
 from diagnosis.model import Level, ReadRange
 
 LIMITS: Final = thresholds.limits("planned_end")

@@ -18,11 +18,11 @@ import msgspec
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace import counters, durations
 from diagnosis.kinds.logs.pace.counter_words import CANDIDATE, counter
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.knowledge import words
 from diagnosis.model import ReadRange
 
 LIMITS: Final = thresholds.limits("progress")

@@ -12,6 +12,7 @@ from diagnosis.kinds.stacks.blame.accusations import Accusation, Findings, Shown
 from diagnosis.kinds.stacks.blame.collectives import Verdict
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process, with_ranks
 from diagnosis.kinds.stacks.read.stack_frames import TRUNCATED
+from diagnosis.values.plain import listed
 
 #: Ranks that are missing are judged alike everywhere.
 BLAME: Final = thresholds.of("blame")
@@ -63,10 +64,7 @@ def headline_of(reason: str, nodes: Sequence[str]) -> str:
     clause = _FIRST_CLAUSE_END.split(reason, maxsplit=1)[0].rstrip(".")
     if not nodes:
         return f"{clause}."
-    listed = ", ".join(nodes[: LIMITS.nodes])
-    rest = len(nodes) - LIMITS.nodes
-    where = f"{listed} and {rest} more" if rest > 0 else listed
-    return f"{clause} ({where})."
+    return f"{clause} ({listed(nodes, LIMITS.nodes)})."
 
 
 def notes_on_missing(found: Findings, shown: ShownRound) -> list[str]:

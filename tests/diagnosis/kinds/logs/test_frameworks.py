@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.meaning import event_words
 
 
 def test_a_scheduler_is_known_by_its_daemons() -> None:
-    assert words.first(pl.Series(["slurmstepd: error: killed"]), "schedulers") == "slurm"
-    assert words.first(pl.Series(["step 3"]), "schedulers") == ""
+    assert event_words.first_row(pl.Series(["slurmstepd: error: killed"]), "schedulers") == "slurm"
+    assert event_words.first_row(pl.Series(["step 3"]), "schedulers") == ""
 
 
 def test_a_framework_that_gives_nothing_away_is_unknown() -> None:
-    assert words.first(pl.Series(["step 3"]), "frameworks") == ""
+    assert event_words.first_row(pl.Series(["step 3"]), "frameworks") == ""

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from diagnosis.kinds.logs.causes.lifecycles import End, Lifecycles, find_lifecycles
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace.planned_end import planned_steps
+from diagnosis.knowledge import words
 from tests.diagnosis.cases import case_of_lines
 from tests.diagnosis.made_facts import facts_of, pace, rule
 

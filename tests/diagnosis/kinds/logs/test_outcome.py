@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from diagnosis.kinds.logs.causes import outcome
-from diagnosis.kinds.logs.meaning import words
+from diagnosis.knowledge import words
 from tests.diagnosis.cases import case_of_lines
 
 

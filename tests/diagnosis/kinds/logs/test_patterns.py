@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.kinds.logs.columns import records
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.load import builtin
 from diagnosis.kinds.logs.read import headers
 from diagnosis.kinds.logs.read.times import TIME_STYLES
 from diagnosis.kinds.logs.rows import templates
 from diagnosis.kinds.logs.text import mask, patterns
 from diagnosis.kinds.logs.text.patterns import ANY
+from diagnosis.knowledge import words
 
 _OURS = (
     *(pattern for pattern, _ in mask.MASKS),

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from diagnosis.facts import setups
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures import quotations
 from diagnosis.kinds.logs.meaning.signatures.load import builtin
-from diagnosis.kinds.logs.meaning.words import Word
 from diagnosis.kinds.logs.read import headers
+from diagnosis.knowledge import words
+from diagnosis.knowledge.words import Word
 
 #: Files whose lines are compared in lower case.
 FOLDED = {"stages"}

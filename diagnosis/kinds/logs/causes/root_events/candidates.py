@@ -16,8 +16,8 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
+from diagnosis.knowledge import words
 from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("candidates")

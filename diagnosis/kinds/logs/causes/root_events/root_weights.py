@@ -19,9 +19,9 @@ from diagnosis.kinds.logs.causes.root_events.roots import (
     THRESHOLDS,
     has_wide_echo,
 )
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.knowledge import words
 from diagnosis.model import Level, Role
 
 KILLED_BY_SIGNAL: Final = words.pattern("phrases", "killed_by_signal")

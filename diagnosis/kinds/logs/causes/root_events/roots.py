@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow, rows_of
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.knowledge import words
 from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("roots")

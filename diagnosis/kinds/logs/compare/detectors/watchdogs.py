@@ -20,9 +20,9 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.compare.clues import Clue
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import Groups, LogTable
+from diagnosis.knowledge import words
 from diagnosis.model import ReadRange
 from diagnosis.values import stats
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from diagnosis import taxonomy
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.load import builtin
 from diagnosis.kinds.logs.text import stored_literals
+from diagnosis.knowledge import words
 from diagnosis.knowledge.knowledge_files import table
 
 #: The tables whose words are looked for in every log.

@@ -13,9 +13,9 @@ from typing import Final, Self
 import msgspec
 import polars as pl
 
-from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature
 from diagnosis.kinds.logs.text.patterns import Haystack
+from diagnosis.knowledge import words
 from diagnosis.model import Role
 
 #: The start of a general explanation in a message: a possible cause is no evidence that it

@@ -15,6 +15,7 @@ from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows
 from diagnosis.kinds.flows.read.readers.packets.bursts import Bursts
 from diagnosis.kinds.flows.read.readers.packets.decode import LINK_TYPES, Ints, decode
 from diagnosis.model import ParseHints
+from diagnosis.values.plain import listed
 
 MAGICS = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
@@ -79,13 +80,12 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
     bursts.finish()
     reading.lines = seen
     _add_notes(reading, walker, seen, is_cut=bool(rest))
+    links = listed(list(map(str, sorted(unknown))), LIMITS.shown_types)
     if unknown and not out.rows:
-        raise UnusableFlows(
-            f"Link type {_listed(unknown)} is not known here. Capture on an Ethernet, cooked (-i any) or raw IP "
-            "interface."
-        )
+        how = "Capture on an Ethernet, cooked (-i any) or raw IP interface."
+        raise UnusableFlows(f"Link type {links} is not known here. {how}")
     if unknown:
-        reading.notes.append(f"Packets of unknown link types ({_listed(unknown)}) were left out.")
+        reading.notes.append(f"Packets of unknown link types ({links}) were left out.")
     if not out.rows:
         raise UnusableFlows(_no_records(seen, walker.lost, out.dropped))
     return reading
@@ -105,13 +105,6 @@ def _add_notes(reading: Reading, walker: _Pcap | _PcapNg, seen: int, *, is_cut: 
     if reading.bad_rows:
         many = f"{reading.bad_rows:,} {'packet holds' if reading.bad_rows == 1 else 'packets hold'}"
         reading.notes.append(f"{many} no whole IP header (ARP and the like, or cut); they were left out.")
-
-
-def _listed(types: set[int]) -> str:
-    """Link types in words; of very many, which only a damaged file has, the first."""
-    shown = ", ".join(map(str, sorted(types)[: LIMITS.shown_types]))
-    rest = len(types) - LIMITS.shown_types
-    return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 
 def _no_records(seen: int, without_time: int, out_of_time: int) -> str:

@@ -15,10 +15,8 @@ import re
 from functools import cache
 
 import msgspec
-import polars as pl
 
-from diagnosis.kinds.logs.text.patterns import Haystack
-from diagnosis.knowledge.knowledge_files import table
+from diagnosis.knowledge.knowledge_files import records, table
 
 #: What a line may hold without being about it: the name of the module that logs.
 MODULE = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
@@ -37,17 +35,7 @@ class Word(msgspec.Struct, frozen=True):
 @cache
 def load(name: str) -> tuple[Word, ...]:
     """The rows of one file in order. Raises ``FileNotFoundError`` for a file that does not ship."""
-    return tuple(
-        Word(row["id"], row["pattern"], tuple(row["example"]), tuple(row["counter"]), row.get("is_end", False))
-        for row in table(name)["word"]
-    )
-
-
-def first(lines: pl.Series, name: str) -> str:
-    """The id of the first row of a file whose pattern is near the beginning of one of ``lines``; empty for none."""
-    heads = lines.str.head(400)
-    hay = Haystack.of(heads)
-    return next((word.id for word in load(name) if hay.contains(heads, word.pattern).any()), "")
+    return records(Word, table(name)["word"])
 
 
 @cache
