@@ -352,7 +352,8 @@ def most_frequent_difference(a: SeenTransfers, b: SeenTransfers, grid: float, *,
     elif not sharp:
         # Offsets plus whole steps have peaks too, but these scatter with the variation of steps.
         good = good[np.argsort(np.abs(centre[good]))][:60]
-        scatter = np.array([_spread_around(apart, float(centre[k]), grid) for k in good])
+        ordered = np.sort(apart)
+        scatter = np.array([_spread_around(ordered, float(centre[k]), grid) for k in good])
         best = int(good[np.flatnonzero(scatter <= 1.2 * scatter.min())[0]])
     if tall[best] < max(5.0, (0.3 if sharp else 0.1) * min(len(a.end), len(b.end))):
         return None
@@ -360,7 +361,9 @@ def most_frequent_difference(a: SeenTransfers, b: SeenTransfers, grid: float, *,
     return float(np.median(near))
 
 
-def _spread_around(differences: Floats, centre: float, grid: float) -> float:
-    """How far the differences around one pile lie from it, typically."""
-    near = differences[np.abs(differences - centre) <= 4 * grid]
+def _spread_around(ordered: Floats, centre: float, grid: float) -> float:
+    """How far the differences around one pile lie from it, typically. ``ordered``: all of them."""
+    low, high = np.searchsorted(ordered, [centre - 5 * grid, centre + 5 * grid])
+    around = ordered[low:high]
+    near = around[np.abs(around - centre) <= 4 * grid]
     return float(np.median(np.abs(near - np.median(near)))) if len(near) else np.inf
