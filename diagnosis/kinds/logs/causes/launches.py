@@ -23,8 +23,9 @@ from diagnosis.model import Level, Role
 from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("launches")
-#: the rule for commands of scripts, which most scripts survive
+#: the rule for commands of scripts, which most scripts survive, as they do a refused step
 _COMMAND: Final = "shell.command"
+_REFUSALS: Final = (_COMMAND, "slurm.launch")
 #: a progress bar, which is drawn again where it is closed
 BAR: Final = r"(?:\?|\d) ?(?:it/s|s/it)\]"
 
@@ -160,12 +161,13 @@ def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
 
 
 def errors_before_ranks(catalogue: Catalogue) -> set[int]:
-    """Exceptions and failed commands that a line of no rank tells, before the ranks of its file
-    begin with ordinary lines: what a wrapper says before it starts the ranks did not stop them.
+    """Exceptions, failed commands and refused steps that a line of no rank tells, before the ranks
+    of its file begin with ordinary lines: what a wrapper says before it starts the ranks did not stop them.
     O(occurrences).
     """
     is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
-    is_error = pl.col("is_exception") | (pl.col("signature") == _COMMAND).fill_null(False)
+    is_refusal = pl.col("signature").is_in(_REFUSALS).fill_null(False)
+    is_error = pl.col("is_exception") | is_refusal
     kinds = catalogue.events.select("event", is_plain=is_plain, is_error=is_error)
     ranks = catalogue.occurrences["rank"]
     if not kinds["is_error"].any() or ranks.null_count() in (0, ranks.len()):

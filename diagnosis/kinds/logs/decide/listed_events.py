@@ -11,6 +11,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from diagnosis import thresholds
+from diagnosis.kinds.logs.causes import temporal
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.decide.first_writers import first_lines
@@ -164,12 +165,12 @@ def _lines(case: Case, row: EventRow, own: pl.DataFrame, most: int, cause_nodes:
 
 def _root_lines(case: Case, row: EventRow, cause_nodes: Collection[str], own: pl.DataFrame) -> pl.DataFrame:
     """The lines of a root event. A scheduler's decision that is repeated for every step counts
-    once.
+    once, and what ended an earlier launch ended not this one.
     """
     lines = _lines(case, row, own, LIMITS.root_lines, cause_nodes)
     if not (row.category or "").startswith("platform.scheduler"):
         return lines
-    of_job = _of_last_job(case, lines)
+    of_job = _of_last_job(case, _of_last_launch(case, lines))
     is_first = pl.col("at") <= pl.col("at").min() + int(THRESHOLDS.decision_s * SECOND)
     return of_job.filter(is_first.fill_null(True))
 
@@ -184,6 +185,18 @@ def _line_refs(case: Case, rows: pl.DataFrame) -> tuple[LineRef, ...]:
         for line, (offset, length, node, rank, at) in zip(numbers, writers, strict=True):
             refs.append(LineRef(case.table.files[file], line, offset, length, node, rank, _seconds(at)))
     return tuple(refs)
+
+
+def _of_last_launch(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows that no progress of their file follows, or only the few steps of a grace period; all
+    where there are none.
+    """
+    points = case.progress.points.sort("file", "line")
+    last = pl.col("line").tail(temporal.THRESHOLDS.survived_points)
+    edges = points.group_by("file").agg(edge=last.min())
+    placed = rows.join(edges, on="file", how="left", maintain_order="left")
+    later = placed.filter((pl.col("line") > pl.col("edge")).fill_null(True)).drop("edge")
+    return rows if later.is_empty() else later
 
 
 def _of_last_job(case: Case, rows: pl.DataFrame) -> pl.DataFrame:

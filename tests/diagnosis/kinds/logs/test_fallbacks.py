@@ -169,13 +169,14 @@ def test_in_one_file_the_order_of_lines_counts() -> None:
     [
         ([at(LOST, 9.0), at(LOST, 8.0)], NODES, 1),
         ([LOST, at(LOST, 8.0)], NODES, 1),
-        ([LOST], NODES, None),
+        ([LOST], NODES, 0),
+        ([at(LOST, 9.0) | {"level": 2}, at(LOST, 9.5)], NODES, 1),
         ([at(LOST, 9.0) | {"category": "unknown"}], NODES, None),
         ([LOST, LOST], NODES[:1], 1),
         ([ECC], NODES[:1], None),
     ],
 )
-def test_without_a_cause_the_earliest_consequence_is_the_line_to_read_or_the_likeliest_of_one_machine(
+def test_without_a_cause_the_earliest_consequence_is_the_line_to_read_and_information_comes_last(
     events: list[dict[str, Any]], nodes: tuple[str, ...], expected: int | None
 ) -> None:
     scores = {0: 1.0, 1: 2.0}

@@ -69,3 +69,10 @@ def test_several_writers_without_times_get_no_stand_in(tmp_path: Path) -> None:
     text = "{node}: epoch 3 loss 2.1\n{node}: " + PEER + "\n"
     logs = logs_of(tmp_path, **{f"trn-{n}": text.format(node=f"trn-{n}") for n in (16, 17)})
     assert logs["lines"] == []
+
+
+def test_what_a_library_tells_before_the_launchers_summary_is_the_line_to_read(tmp_path: Path) -> None:
+    waited = "[rank0]:[E301 10:09:00.2 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective operation timeout"
+    summary = "Traceback (most recent call last):\ntorch.distributed.elastic.errors.ChildFailedError: \n"
+    logs = logs_of(tmp_path, train=f"epoch 3 loss 2.1\n{waited}\n{summary}  exitcode  : -6 (pid: 4411)\n")
+    assert [ref["line"] for ref in logs["lines"]] == [2]

@@ -71,3 +71,10 @@ def test_of_the_consequences_by_which_a_file_tells_one_loss_the_first_is_to_be_r
     read = line_to_read(case, case.roots.scores)
     assert read is not None
     assert "unhealthy" in case.event(read).example
+
+
+def test_a_clear_cause_in_the_message_of_an_exception_leads_and_is_not_its_form(tmp_path: Path) -> None:
+    raised = ["Traceback (most recent call last):", '  File "/job/fit.py", line 61', "    model.fit(data)"]
+    form = "framework.errors_impl.NotFoundError: 2 root error(s) found."
+    message = "  (0) Not found:  images/7.jpg; No such file or directory"
+    assert case_of_lines(tmp_path, "begin", *raised, form, message).lead.category == "user.data.missing"

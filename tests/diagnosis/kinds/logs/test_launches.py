@@ -183,3 +183,19 @@ def test_a_launch_that_was_stopped_like_the_ones_before_it_is_told_apart(tmp_pat
     stop = ["FatalError: `Termination signal` is detected by the operating system.", ""]
     found = conclude(tmp_path, *BEGINNING, *TRACEBACK, SHAPE, *BEGINNING, *stop, *BEGINNING, *stop)
     assert found.verdict.id != "user.code.shape"
+
+
+def test_a_step_that_a_scheduler_refused_before_the_ranks_began_did_not_stop_them(tmp_path: Path) -> None:
+    refused = "srun: error: Unable to create step for job 91: More processors requested than permitted"
+    ranks = [f"[1,{rank}]<stdout>:device {rank} of host trn-{rank} is ready" for rank in range(4)]
+    end = ["[trn-1:811] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,"]
+    assert case_of_lines(tmp_path / "a", refused, *ranks, *end).lead.signature is None
+    assert case_of_lines(tmp_path / "b", *ranks, refused).lead.signature == "slurm.launch"
+
+
+def test_of_several_launches_that_were_told_to_stop_the_last_order_is_quoted(tmp_path: Path) -> None:
+    told = "*** SIGTERM (@0x2c1) received by PID {} (TID 0x7f10) from PID 700; stack trace: ***"
+    steps = [f"I0301 10:{n:02d}:00.000000 71{n} solver.cpp:20] Iteration {n}, loss = 2.1" for n in range(1, 30)]
+    found = conclude(tmp_path, *steps[:15], told.format(7111), *steps[15:], told.format(7112))
+    assert found.verdict.id == "platform.scheduler.cancelled"
+    assert [ref.line for ref in found.lines] == [len(steps) + 2]

@@ -121,3 +121,11 @@ def test_the_share_of_training_that_a_record_states_counts_its_epochs(tmp_path: 
     lines = [f"{{'loss': 2.{k:02d}, 'lr': 1e-05, 'epoch': {k * 0.0317:.2f}}}\n" for k in range(80)]
     found = told_all(tmp_path, log="".join(lines))
     assert (found["conclusion"]["outcome"], found["logs"]["iteration"]) == ("running", 2)
+
+
+def test_a_success_in_one_file_does_not_outweigh_the_codes_of_the_launchers_summary(tmp_path: Path) -> None:
+    raised = ["Traceback (most recent call last):", '  File "/job/fit.py", line 61, in <module>', "    fit(data)"]
+    summary = ["fit.py FAILED", "  exitcode  : 1 (pid: 4411)"]
+    failed = [*raised, "ValueError: this model cannot do that", "failed (exitcode: 1) local_rank: 0", *summary]
+    output = "{'train_runtime': 100.0}\n***** Training the next model *****\n"
+    assert told(tmp_path, output=output, errors="\n".join([*failed, ""]))["outcome"] == "failed"

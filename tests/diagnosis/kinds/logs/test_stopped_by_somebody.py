@@ -8,7 +8,7 @@ import pytest
 
 from diagnosis.kinds.logs.decide import verdict
 from diagnosis.records.result import LogDiagnosis
-from tests.diagnosis.cases import case_of, case_of_lines
+from tests.diagnosis.cases import case_of, case_of_files, case_of_lines
 from tests.diagnosis.synthetic import Job
 
 
@@ -60,3 +60,16 @@ def test_a_stop_that_a_known_cause_explains_does_not_lead(tmp_path: Path) -> Non
     raised = ["Traceback (most recent call last):", '  File "t.py", line 3, in <module>', "    import numpy as np"]
     case = case_of_lines(tmp_path, "begin", *[refused] * 3, *raised, "KeyboardInterrupt")
     assert case.lead.signature == "kernel.task_limit"
+
+
+def test_the_dump_of_a_handler_of_signals_shows_a_stop_and_no_crash(tmp_path: Path) -> None:
+    dump = [
+        "C++ Traceback (most recent call last):",
+        "0   lib::imperative::Context::Init()",
+        "FatalError: `Termination signal` is detected by the operating system.",
+        '  [TimeInfo: *** Aborted at 1700000000 (unix time) try "date -d @1700000000" if you are using GNU date ***]',
+        "  [SignalInfo: *** SIGTERM (@0x2c1) received by PID 811 (TID 0x7f10) from PID 700 ***]",
+    ]
+    files = {f"workerlog.{rank}": ["I0301 10:00:00.000000 81 comm.cc:2] Server listening", *dump] for rank in (1, 2)}
+    found = verdict.conclude(case_of_files(tmp_path, files))
+    assert (found.verdict.id, found.outcome) == ("platform.scheduler.cancelled", "cancelled")

@@ -24,7 +24,7 @@ from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.kinds.logs.meaning.catalogue import event_starts, rows_of
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
-from diagnosis.model import Role
+from diagnosis.model import Level, Role
 from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("fallbacks")
@@ -83,17 +83,17 @@ def _likeliest(facts: FailureFacts, weights: pl.Series, ends: Set[int]) -> Roots
 
 def _explained(facts: FailureFacts) -> frozenset[int]:
     """Causes that another rule explains, and that training did not survive. A decision to stop what
-    a decisive cause had broken is only the end, and an exception whose own message names such a
+    a decisive cause had broken is only the end, and an exception whose own message names a clear
     cause below it is only its form.
     """
-    is_cause = (pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE)
-    is_decisive = (pl.col("role") == Role.ROOT) & (pl.col("strength") == Strength.DECISIVE)
-    known = facts.events.filter(is_decisive & ~facts.is_survived)["event"]
-    is_mere_end = facts.catalogue.has("decision") & bool(known.len())
-    rivals = facts.events.filter(is_cause & ~facts.is_survived & ~is_mere_end)["event"]
+    is_root = (pl.col("role") == Role.ROOT) & ~facts.is_survived
+    is_explained = (pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE)
+    known = facts.events.filter(is_root & (pl.col("strength") != Strength.WEAK))
+    is_mere_end = facts.catalogue.has("decision") & (Strength.DECISIVE in known["strength"].to_list())
+    rivals = facts.events.filter(is_explained & ~facts.is_survived & ~is_mere_end)["event"]
     if rivals.is_empty():
         return frozenset()
-    return frozenset(set(rivals) - _just_above(facts.catalogue.occurrences, rivals, known))
+    return frozenset(set(rivals) - _just_above(facts.catalogue.occurrences, rivals, known["event"]))
 
 
 def _just_above(occurrences: pl.DataFrame, events: pl.Series, others: pl.Series) -> set[int]:
@@ -187,10 +187,16 @@ def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | No
 
 
 def _with_order(facts: FailureFacts, events: pl.DataFrame) -> pl.DataFrame:
-    """``at`` counts lines in a job of one file, whose order is known without clocks."""
-    if facts.catalogue.occurrences["file"].n_unique() > 1:
-        return events
-    return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
+    """``at`` counts lines in a job of one file, whose order is known without clocks. Of several files
+    that all tell a stop, a line without a time has the last one before it: nobody lacks that end.
+    """
+    occurrences = facts.catalogue.occurrences
+    files = occurrences["file"].n_unique()
+    if files == 1:
+        return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
+    stops = events.filter("is_told_to_stop")["event"]
+    told = occurrences.filter(pl.col("event").is_in(stops.implode()))["file"].n_unique()
+    return events.with_columns(at=pl.coalesce("at", "first_at")) if told == files else events
 
 
 def _with_weight(facts: FailureFacts, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
@@ -201,19 +207,23 @@ def _with_weight(facts: FailureFacts, weights: pl.Series, is_here: pl.Expr, weig
 
 
 def line_to_read(facts: FailureFacts, scores: Mapping[int, float]) -> int | None:
-    """The event to read if no line names a cause: of one machine the likeliest of the consequences
-    and ends, by ``scores``; of several the earliest consequence, and None if none has a time.
+    """The event to read if no line names a cause: the earliest consequence, in the order of lines
+    if there is one file, and what its program calls information after all others. Without
+    any, of one machine the likeliest of the ends, by ``scores``.
     """
-    if facts.total > 1:
-        rows = facts.consequences().filter(pl.col("category") != UNKNOWN)
-        found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"].to_list()
-        return found[0] if found else None
-    rows = facts.consequences(Role.CASCADE, Role.TEARDOWN)
-    told = [row for row in rows_of(rows) if row.event in scores]
-    if not told:
+    rows = facts.consequences().filter(pl.col("category") != UNKNOWN)
+    is_one_file = facts.catalogue.occurrences["file"].n_unique() == 1
+    at = "first_line" if is_one_file else "first_at"
+    told = rows if is_one_file else rows.filter("is_stamped").drop_nulls("first_at")
+    if told.height:
+        is_mild = pl.col("level").is_between(Level.DEBUG, Level.INFO)
+        return int(told.sort(is_mild, at, "event")["event"][0])
+    ends = rows_of(facts.consequences(Role.CASCADE, Role.TEARDOWN)) if facts.total <= 1 else []
+    scored = [row for row in ends if row.event in scores]
+    if not scored:
         return None
-    likeliest = max(told, key=lambda row: (scores[row.event], -row.event))
-    return roots.first_of_rule(facts.catalogue, told, likeliest).event
+    likeliest = max(scored, key=lambda row: scores[row.event])
+    return roots.first_of_rule(facts.catalogue, ends, likeliest).event
 
 
 CORRECTIONS: Final = (
