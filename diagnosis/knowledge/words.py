@@ -17,6 +17,7 @@ from functools import cache
 import msgspec
 
 from diagnosis.knowledge.knowledge_files import records, table
+from diagnosis.knowledge.late_patterns import late
 
 #: What a line may hold without being about it: the name of the module that logs.
 MODULE = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
@@ -57,7 +58,7 @@ def pattern(name: str, word_id: str) -> str:
 @cache
 def regex(name: str, word_id: str) -> re.Pattern[str]:
     """The same, compiled in Python's dialect."""
-    return re.compile(pattern(name, word_id))
+    return late(pattern(name, word_id))
 
 
 def _scoped(row: str) -> str:

@@ -4,9 +4,10 @@ evidence. How a header is read is in ``kinds.logs.read``: ``times`` and ``header
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
+
+from diagnosis.knowledge.late_patterns import late
 
 #: A time of day, as the engine reads it.
 CLOCK: Final = r"\d\d:\d\d:\d\d"
@@ -25,7 +26,7 @@ TRACEBACK: Final = r"Traceback \(most recent call last\)"
 NCCL_NOTE: Final = r"\bNCCL (?:INFO|WARN) "
 #: The first of lines that report an event: a time, a traceback, an exception, a line of a library
 #: or a scheduler.
-EVENT: Final = re.compile(
+EVENT: Final = late(
     rf"(?m)^(?:{LINE_BEGIN}|{TRACEBACK}"
     r"|\S{1,80}:\d{1,8}:\d{1,8} \[\d{1,3}\] |(?:srun|slurmstepd): "
     r"|(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}Error: "
@@ -33,7 +34,7 @@ EVENT: Final = re.compile(
 )
 #: A few lines with a time are those of a report, too.
 _MAX_TIMED_OF_REPORT: Final = 3
-_TIMED: Final = re.compile(rf"\b{CLOCK}\b")
+_TIMED: Final = late(rf"\b{CLOCK}\b")
 
 
 def are_timed(lines: Iterable[str], share: float) -> bool:

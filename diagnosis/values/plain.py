@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from diagnosis.knowledge.late_patterns import late
+
 #: C0 and DEL have visible symbols; tab and line ends stay
 _CONTROL_SYMBOLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {127: 0x2421}
 #: Every character that a reader does not see, or that acts on a terminal or the direction of text: the categories Cc
@@ -19,8 +21,8 @@ HIDDEN = (
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 #: Control sequences of terminals: colours, titles, movements.
-ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_HIDDEN = re.compile(f"[{HIDDEN}]")
+ANSI = late(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_HIDDEN = late(f"[{HIDDEN}]")
 #: What needs one of these marks is no disguise: signs of pictures, whose form U+FE0E and U+FE0F choose and which U+200D
 #: joins; letters of Arabic and Indian scripts, which U+200C and U+200D separate and join.
 _MARKS = "\u200c\u200d\ufe0e\ufe0f"
@@ -28,12 +30,12 @@ _PICTURE = (
     "\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
 )
 _LETTER = "\u0620-\u064a\u066e-\u06d3\u06fa-\u06ff\u0900-\u0dff"
-_IN_PLACE = re.compile(f"[{_PICTURE}][\ufe0e\ufe0f\u200d]|[{_PICTURE}]\ufe0f\u200d|[{_LETTER}][\u200c\u200d]")
+_IN_PLACE = late(f"[{_PICTURE}][\ufe0e\ufe0f\u200d]|[{_PICTURE}]\ufe0f\u200d|[{_LETTER}][\u200c\u200d]")
 
 #: a spreadsheet reads a cell that begins with one of these as a formula; some read the wide and small forms, too
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b")
 #: characters that JSON writes as numbers; the number of backslashes before the first is even
-_ESCAPES = re.compile(r"(?<!\\)((?:\\\\)*)((?:\\u[0-9a-fA-F]{4})+)")
+_ESCAPES = late(r"(?<!\\)((?:\\\\)*)((?:\\u[0-9a-fA-F]{4})+)")
 
 
 def plain(value: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from diagnosis.evidence.check_results import Check, Outcome
 from diagnosis.knowledge.knowledge_files import table
+from diagnosis.knowledge.late_patterns import late
 
 
 @cache
@@ -23,7 +23,7 @@ def _check(row: Mapping[str, Any]) -> Check:
             o["id"],
             o["says"],
             float(o["ratio"]),
-            re.compile(o["pattern"]) if "pattern" in o else None,
+            late(o["pattern"]) if "pattern" in o else None,
             o.get("categories", {}),
             o.get("adds", ""),
         )
@@ -39,7 +39,7 @@ def _check(row: Mapping[str, Any]) -> Check:
         tuple(row["about"]),
         tuple(row.get("conditions", ())),
         outcomes,
-        re.compile(row["sign"]) if "sign" in row else None,
+        late(row["sign"]) if "sign" in row else None,
         {o["id"]: o["example"] for o in row["outcome"] if "example" in o},
         row.get("counter", ""),
         row.get("link_command", ""),

@@ -10,9 +10,10 @@ from typing import Final
 import msgspec
 
 from diagnosis.knowledge.knowledge_files import records, table
+from diagnosis.knowledge.late_patterns import late
 
 #: Values that say that nothing is wrong, whatever their property is called.
-_NO: Final = re.compile(
+_NO: Final = late(
     r"(?:not active|inactive|n/?a|no|none|false|disabled|not supported|ok|healthy|pass(?:ed)?|\(null\)|-+)"
     r"(?:\s+(?:[a-z%/]{1,8}|- all))?"
     r"|0(?:\.0+)?(?:\s*[a-z%/]{1,8})?",
@@ -21,8 +22,8 @@ _NO: Final = re.compile(
 
 
 #: The last word of what a part says of itself, and what it says if it is well.
-_OF_ITSELF: Final = re.compile(r"(?i)(?:.*[. ])?(?:health|status|state|severity|level|result)")
-_WELL: Final = re.compile(
+_OF_ITSELF: Final = late(r"(?i)(?:.*[. ])?(?:health|status|state|severity|level|result)")
+_WELL: Final = late(
     r"normal|info(?:rmational)?|good|online|optimal|ready|active|running|up|succe\w{0,8}"
     r"|completed?|done|resolved|enabled",
     re.IGNORECASE,
@@ -46,7 +47,7 @@ class FaultRow(msgspec.Struct, frozen=True):
     category: str = ""
     judges_no: bool = False
     unless_well: bool = False
-    part: re.Pattern[str] = re.compile("")
+    part: re.Pattern[str] = late("")
     categories: Mapping[str, str] = {}
 
     @property

@@ -20,6 +20,7 @@ from diagnosis.kinds.states import aligned_tables
 from diagnosis.kinds.states.entries import MAX_DEPTH, MAX_LINE_CHARS, Entry
 from diagnosis.kinds.states.formats import Format, load_layouts
 from diagnosis.kinds.states.known_shapes import cut_json, shapes
+from diagnosis.knowledge.late_patterns import late
 from diagnosis.values import log_lines
 
 THRESHOLDS: Final = thresholds.of("layouts")
@@ -34,43 +35,43 @@ TEXT: Final = "layout-text"
 #: How documents begin, with their shape.
 _DOCUMENTS: Final = {"{": "json", "[": "json", "<": "xml"}
 #: Lines of marks: they part a table from its header.
-_RULE: Final = re.compile(r"[\s|+\-=_*#~]*")
+_RULE: Final = late(r"[\s|+\-=_*#~]*")
 #: An item of a list whose key is bold, as chats show it.
-_BOLD: Final = re.compile(r"^(?:[•\-] ?)?\*{1,2}([^*\n]{1,60}:)\*{1,2}")
-_CLOCK: Final = re.compile(r".{0,40}?\b\d\d:\d\d:\d\d\b")
+_BOLD: Final = late(r"^(?:[•\-] ?)?\*{1,2}([^*\n]{1,60}:)\*{1,2}")
+_CLOCK: Final = late(r".{0,40}?\b\d\d:\d\d:\d\d\b")
 #: A key of at most seven words before its value. A level of a log is none.
-_PAIR: Final = re.compile(
+_PAIR: Final = late(
     r"(?!(?i:error|warn(?:ing)?|info|debug|note|fatal|critical)\b)"
     r"(?P<key>[\w\[][^\s:=|<>{}\"']{0,40}(?: [^\s:=|<>{}\"']{1,40}){0,6})"
     r"\s{0,60}(?:\.{2,60}\s?)?(?::(?=[\s.]|$)|={1,2})\.{0,60}(?P<value>.*)"
 )
 #: A key before its value with a gap between them ("in-octets      81231").
-_GAP_PAIR: Final = re.compile(r"(?P<key>[A-Za-z][\w.\-/]{1,40})(?:\s{2,80}|\t)(?P<value>\S+(?: \S+){0,8})")
+_GAP_PAIR: Final = late(r"(?P<key>[A-Za-z][\w.\-/]{1,40})(?:\s{2,80}|\t)(?P<value>\S+(?: \S+){0,8})")
 #: A key before its value with a row of dots between them ("ninja ........ [OKAY]").
-_DOTTED_PAIR: Final = re.compile(r"(?P<key>\w[^\n.]{0,60}?) ?\.{3,80} ?(?P<value>[^\s.].{0,200})")
+_DOTTED_PAIR: Final = late(r"(?P<key>\w[^\n.]{0,60}?) ?\.{3,80} ?(?P<value>[^\s.].{0,200})")
 #: "0 runts, 91800 CRC": counters behind their numbers.
-_COUNT: Final = re.compile(r"([0-9][0-9,]{0,24}) ([A-Za-z][A-Za-z/()\-]{0,30}(?: [A-Za-z/()\-]{1,30}){0,4})")
-_COUNTS: Final = re.compile(rf"(?:{_COUNT.pattern}(?:, |\s{{2,40}}|$)){{1,16}}")
+_COUNT: Final = late(r"([0-9][0-9,]{0,24}) ([A-Za-z][A-Za-z/()\-]{0,30}(?: [A-Za-z/()\-]{1,30}){0,4})")
+_COUNTS: Final = late(rf"(?:{_COUNT.pattern}(?:, |\s{{2,40}}|$)){{1,16}}")
 #: Parts of a machine that are told apart by their numbers.
-_NUMBERED: Final = re.compile(
+_NUMBERED: Final = late(
     r"(?i)(.*\b(?:gpu|device|card|port|disk|node|socket|npu|chip|nic|link|slot|id|index)): {0,4}(\d{1,4})"
 )
 #: A key, and a gap before the only mark of its line ("fan status    | OK").
-_MARK: Final = re.compile(
+_MARK: Final = late(
     r"\s{0,80}(?P<key>[^\s|:=](?:[^|:=\n]|:(?=\S)){0,60}?)"
     r"(?P<gap>\s{1,60})[|:=]\s\s{0,40}(?P<value>[^|\n]{0,400})$"
 )
 #: A counter before its number, as the kernel lists them ("oom_kill 3").
-_COUNTER: Final = re.compile(r"(?P<key>[A-Za-z][\w.]{1,60}) (?P<value>\d{1,24})")
-_DIGITS: Final = re.compile(r"\d+")
+_COUNTER: Final = late(r"(?P<key>[A-Za-z][\w.]{1,60}) (?P<value>\d{1,24})")
+_DIGITS: Final = late(r"\d+")
 _PAIRS: Final = (_PAIR, _DOTTED_PAIR, _MARK, _GAP_PAIR, _COUNTER)
-_NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,:%]*")
-_DIGIT: Final = re.compile(r"\d")
+_NUMBER: Final = late(r"[-+]?[0-9][0-9.,:%]*")
+_DIGIT: Final = late(r"\d")
 #: The name of a column: no number, no mark, and no end of a sentence.
-_COLUMN: Final = re.compile(r"(?![-+]?[0-9][0-9.,:%]*$)(?=.{0,23}\w).{0,23}[^.;:!?]")
+_COLUMN: Final = late(r"(?![-+]?[0-9][0-9.,:%]*$)(?=.{0,23}\w).{0,23}[^.;:!?]")
 _NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "host_name", "server"})
 #: A first column of times or steps: a history, no state.
-_HISTORY: Final = re.compile(r"(?i)\"?(?:time(?! \(%\))|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
+_HISTORY: Final = late(r"(?i)\"?(?:time(?! \(%\))|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
 _MAX_COLUMNS: Final = 64
 _MAX_PART: Final = 60
 

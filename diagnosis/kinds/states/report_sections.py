@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain, islice
@@ -18,6 +17,7 @@ from diagnosis.kinds.states.entries import Entry
 from diagnosis.kinds.states.formats import Format, Series, format_of, load
 from diagnosis.kinds.states.pieces_of_text import Piece, cut, without_title
 from diagnosis.kinds.states.sections_read import LAYOUT, read_sections
+from diagnosis.knowledge.late_patterns import late
 from diagnosis.model import Kind, Parsed
 from diagnosis.values import log_lines
 from diagnosis.values.plain import counted
@@ -29,44 +29,44 @@ MAX_BYTES: Final = 64 << 20
 #: Bytes that decide whether a file is a report.
 _HEAD_BYTES: Final = 64 << 10
 #: What a program prints as it ends: a report before it is the beginning of a log.
-_PROGRAM_END: Final = re.compile(f"{log_lines.TRACEBACK}|{log_lines.NCCL_NOTE}")
+_PROGRAM_END: Final = late(f"{log_lines.TRACEBACK}|{log_lines.NCCL_NOTE}")
 #: A prompt with a command: a paste, whose sections are read one by one.
-_COMMAND: Final = re.compile(r"\s{0,20}\$ \w")
+_COMMAND: Final = late(r"\s{0,20}\$ \w")
 #: Formats that list pods with their nodes.
 _POD_FORMATS: Final = frozenset({"kubectl-pods", "kubernetes"})
 #: Sections of one file of which a note tells.
 MAX_NAMED_SECTIONS: Final = 20
 _LEFT_OUT: Final = f"Only the first {MAX_FACTS:,} facts were kept."
 #: A prompt that names its machine: "root@gpu-7:~# ibstat", "leaf-3# show interface".
-_PROMPT_HOST: Final = re.compile(r"\[?(?:[\w.\-]{1,60}@)?([\w.\-]{1,60})(?:[: ~][^\n#$>]{0,60})?[#$>] ?\w")
+_PROMPT_HOST: Final = late(r"\[?(?:[\w.\-]{1,60}@)?([\w.\-]{1,60})(?:[: ~][^\n#$>]{0,60})?[#$>] ?\w")
 _UNKNOWN: Final = "Properties that are not known conclude nothing."
-_NOT_NEWLINE: Final = re.compile(rb"[^\n]")
+_NOT_NEWLINE: Final = late(rb"[^\n]")
 #: Words by which machines are called, although a tool is called so, too.
 _MACHINE_WORDS: Final = frozenset({"gpu", "node"})
-_INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]{1,2}\d+){0,4}")
+_INTERFACE: Final = late(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]{1,2}\d+){0,4}")
 #: The name of a process, not of its machine.
-_RANK: Final = re.compile(r"(?i)(?:rank|worker|proc)[-_]?\d+")
+_RANK: Final = late(r"(?i)(?:rank|worker|proc)[-_]?\d+")
 #: Names of machines that begin with one letter: "n7", "n0123", a rack and a place in it ("r07-n01",
 #: "x1000c0s0b0n0").
-_SHORT_NAME: Final = re.compile(
+_SHORT_NAME: Final = late(
     r"n\d{1,5}|[A-Za-z]\d{1,5}(?:-?[A-Za-z]{1,4}\d{1,5}){1,6}"
     r"|[A-Za-z]\d{1,4}-\d{1,4}"
 )
-_ADDRESS: Final = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)")
+_ADDRESS: Final = late(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)")
 #: How PyTorch's profiler names its files: the machine, the process, the time.
-_PROFILE_NAME: Final = re.compile(r"([\w.\-]{1,80})_\d{1,10}\.\d{10,20}\.pt\.trace\.json")
+_PROFILE_NAME: Final = late(r"([\w.\-]{1,80})_\d{1,10}\.\d{10,20}\.pt\.trace\.json")
 #: A day in a name, and what follows it.
-_DAY: Final = re.compile(r"[-_ ]?(?:19|20)\d\d-\d\d-\d\d.*")
+_DAY: Final = late(r"[-_ ]?(?:19|20)\d\d-\d\d-\d\d.*")
 #: Words without a digit at the end of a name.
-_BEHIND_NUMBER: Final = re.compile(r"(?:[-_][A-Za-z]{1,40}){1,8}$")
-_WORD: Final = re.compile(r"[^\W_]+")
-_HOST: Final = re.compile(
+_BEHIND_NUMBER: Final = late(r"(?:[-_][A-Za-z]{1,40}){1,8}$")
+_WORD: Final = late(r"[^\W_]+")
+_HOST: Final = late(
     r'(?mi)^(?:[ \t]{0,40}"?(?:host ?name|host|node|nodename)"?[ \t]{0,40}[:=]'
     r"|Name:(?=[ \t]{1,80}\S{1,300}\nRoles:))[ \t]{0,80}"
     r'"?([\w.\-]{1,80})"?(?:/[\da-f.:]{3,45})?,?[ \t\r]{0,40}$'
 )
 #: A machine as an object of Kubernetes.
-_NODE_OBJECT: Final = re.compile(r"(?m)^kind: Node\nmetadata:\n(?:  [^\n]{0,400}\n){0,60}?  name: ([\w.\-]{1,80})$")
+_NODE_OBJECT: Final = late(r"(?m)^kind: Node\nmetadata:\n(?:  [^\n]{0,400}\n){0,60}?  name: ([\w.\-]{1,80})$")
 
 
 class Section(NamedTuple):

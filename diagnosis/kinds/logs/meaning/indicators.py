@@ -8,7 +8,6 @@ the clauses of the line, and typed patterns answer the second. Deterministic, no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,6 +18,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet, load
 from diagnosis.kinds.logs.read import headers
 from diagnosis.knowledge import words
+from diagnosis.knowledge.late_patterns import late
 
 THRESHOLDS: Final = thresholds.of("indicators")
 
@@ -46,10 +46,10 @@ class Indication(msgspec.Struct, frozen=True):
 
 
 # Kinds in order of precedence: a later kind never takes characters that an earlier one holds.
-_KINDS = tuple((word.id, re.compile(word.pattern)) for word in words.load("parameters"))
+_KINDS = tuple((word.id, late(word.pattern)) for word in words.load("parameters"))
 
 # Words that indicate a fault, with weights. Stems, matched at the start of a word, case ignored.
-_FAULT = re.compile(
+_FAULT = late(
     r"(?i)\b(?:(?P<three>uncorrect|fatal|panic|corrupt|fallen|unrecover|out of memory|no space|no such|refused|denied"
     r"|unreachable|killed|crash|deadlock)"
     r"|(?P<two>fail|error|fault|exception|time[sd]?[ -]?out|lost|loss of|dead|down\b|abort|invalid|illegal|mismatch"
@@ -57,11 +57,11 @@ _FAULT = re.compile(
     r"|overheat|broken)"
     r"|(?P<one>warn|not |retry|retries|slow|drop|reject|stop|terminat|unexpected|disconnect|exit))"
 )
-_CLAUSE = re.compile(r"(?<=[:;,.!?\])|])\s+|\s+-+\s+|\s*=>\s*")
+_CLAUSE = late(r"(?<=[:;,.!?\])|])\s+|\s+-+\s+|\s*=>\s*")
 #: Names of a following value, and words that leave a clause open.
-_KEY = re.compile(r"\W*+[\w.-]++[:=]\s*")
-_NEXT_WORD = re.compile(r"\s*\S+")
-_OPEN_END = re.compile(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
+_KEY = late(r"\W*+[\w.-]++[:=]\s*")
+_NEXT_WORD = late(r"\s*\S+")
+_OPEN_END = late(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
 #: Maximum number of characters of a description after the match of its rule.
 _MAX_CHARS_AFTER_RULE = 160
 

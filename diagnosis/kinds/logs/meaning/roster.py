@@ -23,6 +23,7 @@ from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows import writer_nodes
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.knowledge.knowledge_files import records, table
+from diagnosis.knowledge.late_patterns import late
 from diagnosis.model import ReadRange
 from diagnosis.values import numbers
 
@@ -36,8 +37,8 @@ MAX_LINE_CHARS: Final = 16_384
 NOT_MACHINES: Final = frozenset(
     {"localhost", "host", "node", "none", "null", "127.0.0.1", "0.0.0.0", "::1"}  # noqa: S104
 )
-_LOOKS_LIKE_STATEMENT: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
-_RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
+_LOOKS_LIKE_STATEMENT: Final = late(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
+_RANGE: Final = late(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
 
 
 class Statement(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from diagnosis.kinds.logs.text.digit_forms import DigitForms
 from diagnosis.knowledge import words
+from diagnosis.knowledge.late_patterns import late
 
 #: The text between a counter's name and its number.
 _BEFORE_NUMBER: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*+[=:#|]?\s*+(?:\[\s*+|[\"'])?"
@@ -40,7 +41,7 @@ CANDIDATE: Final = "(?i)" + "|".join(re.sub(r"\(\?i\)|\(\?![^)]*\)", "", pattern
 @cache
 def _counters() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """``_COUNTERS``, compiled at the first use: that takes as long as the rest of this module."""
-    return tuple((kind, re.compile(pattern)) for kind, pattern in _COUNTERS)
+    return tuple((kind, late(pattern)) for kind, pattern in _COUNTERS)
 
 
 def counter(text: str) -> tuple[str, int, int] | None:

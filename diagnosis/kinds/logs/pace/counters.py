@@ -21,6 +21,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.knowledge import words
+from diagnosis.knowledge.late_patterns import late
 from diagnosis.model import Level
 
 LIMITS: Final = thresholds.limits("counters")
@@ -29,29 +30,29 @@ THRESHOLDS: Final = thresholds.of("counters")
 
 #: A number, perhaps behind a few Latin letters ("b0012") or within words of another script: dates
 #: and times of day are one, too, and so is one with a comma between thousands.
-_NUMBER: Final = re.compile(
+_NUMBER: Final = late(
     r"(?<![A-Za-z0-9])[A-Za-z]{0,5}+"
     r"(\d{2,4}-\d\d-\d{2,4}(?!\d)|\d++(?:[:.]\d++|,\d{3}(?!\d))*+(?:[eE][-+]?+\d++)?+)"
 )
 #: An integer, perhaps written with commas or as a fraction of zero ("1,024", "62.0").
-_INTEGER: Final = re.compile(r"(\d{1,3}(?:,\d{3})++|\d++)(?:\.0++)?+")
-_FRACTION: Final = re.compile(r"\d++[.,]\d++(?:[eE][-+]?+\d++)?+")
+_INTEGER: Final = late(r"(\d{1,3}(?:,\d{3})++|\d++)(?:\.0++)?+")
+_FRACTION: Final = late(r"\d++[.,]\d++(?:[eE][-+]?+\d++)?+")
 #: A progress bar as it is drawn, between its two ends.
-DRAWN_BAR: Final = re.compile(
+DRAWN_BAR: Final = late(
     r"\|(?=[^|]{4})[█▉▊▋▌▍▎▏#]*[0-9]? *\|"
     r"|\[(?=[^\]]{4})[=#]*>?[ .\-]*\]"
 )
 #: A masked number, a part of one, or the share of a bar that is drawn in one piece with it.
-_MASKED_BAR: Final = re.compile(
+_MASKED_BAR: Final = late(
     r"[|\[][█▉▊▋▌▍▎▏#=>.\- ]*+[|\]]|(?:<NUM>[.,:]?)+|[\s%]+",
 )
 #: The total of a bar, and how many numbers of series there are.
-_TOTAL_OF_BAR: Final = re.compile(r"[|\s]\d++/(\d++)")
+_TOTAL_OF_BAR: Final = late(r"[|\s]\d++/(\d++)")
 _SERIES: Final = 1 << 63
 #: All samples of an epoch, and the share: "Epoch: 2 [640/60000 (1%)]".
-_SHARE: Final = re.compile(r"/\d++ ?\(\s*+\d")
+_SHARE: Final = late(r"/\d++ ?\(\s*+\d")
 #: A step within an epoch and their number: "[300/2028]". Samples state their share, too: "[300/2028 (15%)]".
-_STEP_OF_EPOCH: Final = re.compile(r"[\[(]\s*+(\d{1,15})/\d{1,15}[\])]")
+_STEP_OF_EPOCH: Final = late(r"[\[(]\s*+(\d{1,15})/\d{1,15}[\])]")
 #: A checkpoint that was saved at a counter.
 _SAVED: Final = words.regex("phrases", "saved_at")
 type Counted = Callable[[str], tuple[str, int, int] | None]
@@ -116,7 +117,7 @@ def find_counters(
     found: list[int] = []
     recurring = _recurring(table, spoken)
     for messages, sample in zip(recurring, _samples(table, recurring, read), strict=True):
-        column = _counting_column(*sample, re.compile(not_progress))
+        column = _counting_column(*sample, late(not_progress))
         if column is not None:
             found += messages
             columns.append(column)

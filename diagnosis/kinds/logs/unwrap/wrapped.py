@@ -18,33 +18,32 @@ from itertools import islice
 
 from diagnosis.kinds.logs.unwrap import exported, logfmt, structured
 from diagnosis.kinds.logs.unwrap.structured import StructuredRecord
+from diagnosis.knowledge.late_patterns import late
 from diagnosis.values import log_lines
 
 _LINES_PROBED = 5
 #: Labels in braces, after the store's time or at once; group 1 is the time, 2 the labels, 3 the line.
-_LABELS = re.compile(
+_LABELS = late(
     r'(?:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*)\s+)?\{((?:[A-Za-z_][\w.]*="[^"]*"(?:,\s*)?)+)\}\s(.*)', re.DOTALL
 )
-_LABEL = re.compile(r'([A-Za-z_][\w.]*)="([^"]*)"')
+_LABEL = late(r'([A-Za-z_][\w.]*)="([^"]*)"')
 #: A pair of time and record, as Fluentd and Fluent Bit write them.
-_TIME_AND_RECORD = re.compile(r"(?:\[\d+\] \S+ )?\[\[?(\d{9,10}(?:\.\d+)?)(?:, \{[^{}]*\}\])?, ?(\{.*\})\]\s*$")
+_TIME_AND_RECORD = late(r"(?:\[\d+\] \S+ )?\[\[?(\d{9,10}(?:\.\d+)?)(?:, \{[^{}]*\}\])?, ?(\{.*\})\]\s*$")
 #: Priority, time, host, program, process, message id, structured data, message.
-_SYSLOG_FRAME = re.compile(
-    r"<\d{1,3}>1 (\d{4}-\S+) (\S+) (\S+) (\S+) \S+ (?:-|(?:\[[^\]]*\])+)(?: \ufeff?(.*))?$", re.DOTALL
-)
+_SYSLOG_FRAME = late(r"<\d{1,3}>1 (\d{4}-\S+) (\S+) (\S+) (\S+) \S+ (?:-|(?:\[[^\]]*\])+)(?: \ufeff?(.*))?$", re.DOTALL)
 #: Pod and container before a line; the pod is numbered, the container one word.
-_POD_LINE = re.compile(r"([a-z]++(?:[-.][a-z]++)*+[-.]?+\d[\w.-]*+) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
+_POD_LINE = late(r"([a-z]++(?:[-.][a-z]++)*+[-.]?+\d[\w.-]*+) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
 #: The message of a tail when it finds a pod.
-_POD_FOUND = re.compile(r"[+-] \S+ › \S+$")
+_POD_FOUND = late(r"[+-] \S+ › \S+$")
 #: A JSON object behind a header.
-_HEADER_AND_OBJECT = re.compile(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
-_CLOCK = re.compile(log_lines.CLOCK)
+_HEADER_AND_OBJECT = late(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
+_CLOCK = late(log_lines.CLOCK)
 #: Number of lines that must all name one container before a file counts as a tail of pods.
 _MIN_POD_LINES = 8
 #: Share of lines that must have such a header; a line may be cut.
 _MIN_POD_SHARE = 0.98
 #: A field of an export; without ``=`` its value, of a given length, follows on the next lines.
-_FIELD = re.compile(r"([A-Z_][A-Z0-9_]*)(?:=(.*))?$", re.DOTALL)
+_FIELD = late(r"([A-Z_][A-Z0-9_]*)(?:=(.*))?$", re.DOTALL)
 _EXPORT = ("__CURSOR=", "__REALTIME_TIMESTAMP=")
 
 

@@ -5,31 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from diagnosis.knowledge.late_patterns import late
+
 #: Prefix of every line and its rest. A label of digits is a task (a rank), any other is a host.
 _LABELS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"^\[pod/([^/\]\s]+)(?:/[^\]]*)?\] ?(.*)$"),  # kubectl logs --prefix
-    re.compile(r"^\[(?:[^\]\s,]*@)?\d+,(\d+)\]<std\w+>:(?: (.*))?$"),  # mpirun --tag-output: job, rank
-    re.compile(r"^\[(?:[^\]\s,]*@)?\d+,(\d+)\]<std\w+>:(.*)$"),  # the same of Open MPI < 5, without a space
-    re.compile(r"^\[rank(\d+)\]: ?(.*)$"),  # torch
-    re.compile(r"^([A-Za-z0-9][\w.\-]*)\s+\| (.*)$"),  # docker compose
-    re.compile(r"^(?=\S| *\d+: ) *([A-Za-z0-9][\w.\-]*): ?(.*)$"),  # pdsh, clush, srun --label (numbers to the right)
+    late(r"^\[pod/([^/\]\s]+)(?:/[^\]]*)?\] ?(.*)$"),  # kubectl logs --prefix
+    late(r"^\[(?:[^\]\s,]*@)?\d+,(\d+)\]<std\w+>:(?: (.*))?$"),  # mpirun --tag-output: job, rank
+    late(r"^\[(?:[^\]\s,]*@)?\d+,(\d+)\]<std\w+>:(.*)$"),  # the same of Open MPI < 5, without a space
+    late(r"^\[rank(\d+)\]: ?(.*)$"),  # torch
+    late(r"^([A-Za-z0-9][\w.\-]*)\s+\| (.*)$"),  # docker compose
+    late(r"^(?=\S| *\d+: ) *([A-Za-z0-9][\w.\-]*): ?(.*)$"),  # pdsh, clush, srun --label (numbers to the right)
 )
 #: Share of the lines that begin with a label, from which all do.
 _LABELLED_SHARE = 0.9
 _NOT_LABELS = {"Error", "Reason", "warning", "Warning", "File", "Traceback", "error", "Timeout"}
 
-RULE_LINE = re.compile(r"^[-=_*#]{5,}$")  # also between the processes of `py-spy dump --subprocesses`
-_TAIL_HEADING = re.compile(r"^==> (.+) <==$")
-_TELLING_HEADING = re.compile(
+RULE_LINE = late(r"^[-=_*#]{5,}$")  # also between the processes of `py-spy dump --subprocesses`
+_TAIL_HEADING = late(r"^==> (.+) <==$")
+_TELLING_HEADING = late(
     r"^(?:[#=\-*>\[\s]*)(?=.*\b(?:rank|host|hostname|node|pod)\b)([^()\"]{3,160}?)[#=\-*<\]\s]*$", re.IGNORECASE
 )
-_SAYS_RANK = re.compile(r"\b(?:global[_ ]?)?rank\b[\s:=#_-]*(\d+)\b", re.IGNORECASE)
-_SAYS_NODE = re.compile(r"\b(?:host(?:name)?|node|pod)\b\s*[:=]?\s*([A-Za-z0-9][\w.\-]*)", re.IGNORECASE)
+_SAYS_RANK = late(r"\b(?:global[_ ]?)?rank\b[\s:=#_-]*(\d+)\b", re.IGNORECASE)
+_SAYS_NODE = late(r"\b(?:host(?:name)?|node|pod)\b\s*[:=]?\s*([A-Za-z0-9][\w.\-]*)", re.IGNORECASE)
 _NAME = r"((?=[\w.\-]*\d)[A-Za-z0-9][\w.\-]*)"
-_DECORATED_NAME = re.compile(rf"^(?:[=\-#*+]{{2,}}|>{{2,}})\s*(?:(?:pod|node)/)?{_NAME}\s*:?\s*[=\-#*+<]*$")
-_ANSIBLE = re.compile(r"^(\S+) \| [A-Z]+!?(?: \| rc=-?\d+)? (?:>>|=>)")
-_PSSH = re.compile(r"^\[\d+\] \d\d:\d\d:\d\d \[\w+\] (\S+)")
-_NAME_ALONE = re.compile(rf"^{_NAME}(?: \(\d+\))?$")  # between rules: dshbak, clush -b
+_DECORATED_NAME = late(rf"^(?:[=\-#*+]{{2,}}|>{{2,}})\s*(?:(?:pod|node)/)?{_NAME}\s*:?\s*[=\-#*+<]*$")
+_ANSIBLE = late(r"^(\S+) \| [A-Z]+!?(?: \| rc=-?\d+)? (?:>>|=>)")
+_PSSH = late(r"^\[\d+\] \d\d:\d\d:\d\d \[\w+\] (\S+)")
+_NAME_ALONE = late(rf"^{_NAME}(?: \(\d+\))?$")  # between rules: dshbak, clush -b
 
 
 def label_pattern(head: Iterable[str]) -> re.Pattern[str] | None:

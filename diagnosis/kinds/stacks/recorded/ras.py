@@ -14,26 +14,25 @@ from diagnosis.kinds.stacks.recorded.ras_report import (
     RasReport,
     most_frequent_counts,
 )
+from diagnosis.knowledge.late_patterns import late
 from diagnosis.values import log_lines
 from diagnosis.values.json_values import JsonObject, object_in, whole_in
 
-_COMM = re.compile(r"^#(\d+)-(\d+) \(([0-9a-fA-F]+)\) (.+?)\s*$")
+_COMM = late(r"^#(\d+)-(\d+) \(([0-9a-fA-F]+)\) (.+?)\s*$")
 _WHERE = r"GPU (\S+) managed by process (\d+) on node (\S+?)\s*$"
-_RANK_BEHIND = re.compile(rf"^\s*Rank (\d+) has launched up to operation (\d+)(?: -- {_WHERE})?")
+_RANK_BEHIND = late(rf"^\s*Rank (\d+) has launched up to operation (\d+)(?: -- {_WHERE})?")
 _COUNT_OR_RANGE = r"\d+(?:-\d+)?"  # nodes that differ make a range: "7-8"
-_TABLE = re.compile(rf"^\s*(\d+)\s+\d+\s+{_COUNT_OR_RANGE}\s+{_COUNT_OR_RANGE}\s+(\d+)\s+{_COUNT_OR_RANGE}\s+[A-Z]")
-_SUMMARY = re.compile(rf"^\s+\d+\s+{_COUNT_OR_RANGE}\s+{_COUNT_OR_RANGE}\s+\d+\s+(\d+)\s*$")
-_RANK_SET = re.compile(r"^\s*(\d+) ranks have launched up to operation (\d+)")
-_LISTED_RANK = re.compile(rf"^\s*Rank (\d+) -- {_WHERE}")
-_STATUS = re.compile(rf"^\s*Rank (\d+) (?:has status|reported|has error) (.+?)(?: -- {_WHERE})?$")
-_DEAD = re.compile(r"^\s*Process (\d+) on node (\S+) managing GPUs? (\S+)")
-_OPERATION = re.compile(r"Communicator ranks have different (\S+) operation counts")
-_MISSING_COMMA = re.compile(r"([}\]\"\d]|true|false|null)(\s*\n\s*|\s*)(?=\{|\"[a-z_]+\"\s*:)")
-TEXT = re.compile(
-    r"^(?:Job summary|NCCL version \S+ compiled with CUDA|\s*Group\s+Comms\s+Nodes\s+Ranks)", re.MULTILINE
-)
+_TABLE = late(rf"^\s*(\d+)\s+\d+\s+{_COUNT_OR_RANGE}\s+{_COUNT_OR_RANGE}\s+(\d+)\s+{_COUNT_OR_RANGE}\s+[A-Z]")
+_SUMMARY = late(rf"^\s+\d+\s+{_COUNT_OR_RANGE}\s+{_COUNT_OR_RANGE}\s+\d+\s+(\d+)\s*$")
+_RANK_SET = late(r"^\s*(\d+) ranks have launched up to operation (\d+)")
+_LISTED_RANK = late(rf"^\s*Rank (\d+) -- {_WHERE}")
+_STATUS = late(rf"^\s*Rank (\d+) (?:has status|reported|has error) (.+?)(?: -- {_WHERE})?$")
+_DEAD = late(r"^\s*Process (\d+) on node (\S+) managing GPUs? (\S+)")
+_OPERATION = late(r"Communicator ranks have different (\S+) operation counts")
+_MISSING_COMMA = late(r"([}\]\"\d]|true|false|null)(\s*\n\s*|\s*)(?=\{|\"[a-z_]+\"\s*:)")
+TEXT = late(r"^(?:Job summary|NCCL version \S+ compiled with CUDA|\s*Group\s+Comms\s+Nodes\s+Ranks)", re.MULTILINE)
 #: What a report calls a communicator in which something is wrong.
-_WRONG: Final = re.compile(r"\b(?:MISMATCH|INCOMPLETE|NOCOMM|TIMEOUT|DEAD|ABORT|ERROR)\b")
+_WRONG: Final = late(r"\b(?:MISMATCH|INCOMPLETE|NOCOMM|TIMEOUT|DEAD|ABORT|ERROR)\b")
 #: What ``async_error`` holds while nothing is wrong: ``ncclSuccess`` and ``ncclInProgress``, by number or name.
 _NO_ERROR: Final = (0, "ncclSuccess", 7, "ncclInProgress")
 

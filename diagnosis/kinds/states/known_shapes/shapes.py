@@ -30,28 +30,29 @@ from diagnosis.kinds.states.known_shapes import (
     profiles,
     series_of_places,
 )
+from diagnosis.knowledge.late_patterns import late
 
 #: What ends a key: a colon before white space, a row of dots or the end, or equals signs.
-_SEPARATOR: Final = re.compile(r":(?=[\s.]|$)|={1,2}")
+_SEPARATOR: Final = late(r":(?=[\s.]|$)|={1,2}")
 _MAX_KEY_CHARS: Final = 120
-_TOKEN: Final = re.compile(r"([A-Za-z][\w:/\-]{0,60})=((?:(?!\s[A-Za-z][\w:/\-]{0,60}=).){0,400})")
-_SAMPLE: Final = re.compile(
+_TOKEN: Final = late(r"([A-Za-z][\w:/\-]{0,60})=((?:(?!\s[A-Za-z][\w:/\-]{0,60}=).){0,400})")
+_SAMPLE: Final = late(
     r"([A-Za-z_:][\w:]{0,200})(?:\{([^}]{0,2000})\})?\s+([-+]?[0-9][0-9.eE+\-]{0,40}|NaN|[-+]Inf)(?:\s+\d+)?\s*$"
 )
 #: Marks of colours and underlines, as tools write them for a terminal.
-_STYLE: Final = re.compile(r"\x1b\[[\d;]{0,12}m")
+_STYLE: Final = late(r"\x1b\[[\d;]{0,12}m")
 #: A number and its unit are one cell.
-_UNIT_GAP: Final = re.compile(r"(?<=\d) (?=[KMGT]?i?[Bb](?:/s|ps)(?:\s|$))")
+_UNIT_GAP: Final = late(r"(?<=\d) (?=[KMGT]?i?[Bb](?:/s|ps)(?:\s|$))")
 #: What parts two columns that are below the words of a header.
-_GAP: Final = re.compile(r"\s{2,200}")
+_GAP: Final = late(r"\s{2,200}")
 #: The mark of an item of a list in YAML, which stands below the list's key.
-_ITEM: Final = re.compile(r"\s*- (?=\w)")
+_ITEM: Final = late(r"\s*- (?=\w)")
 #: A word of a header whose columns are two spaces apart.
-_COLUMN: Final = re.compile(r"\S+(?: \S+)*")
+_COLUMN: Final = late(r"\S+(?: \S+)*")
 #: The line of columns of a table between devices.
-_MATRIX_HEADER: Final = re.compile(r"\s*(?:D\\D|GPU|CPU)(?:\s+\d{1,4}){2,64}\s*$")
+_MATRIX_HEADER: Final = late(r"\s*(?:D\\D|GPU|CPU)(?:\s+\d{1,4}){2,64}\s*$")
 #: The unit behind the name of a column.
-_UNIT: Final = re.compile(r" \[[^\]]{0,20}\]$")
+_UNIT: Final = late(r" \[[^\]]{0,20}\]$")
 #: Columns that number or name a device, and the one that is no property.
 _DEVICE_COLUMNS: Final = ("index", "gpu", "pci.bus_id", "uuid", "gpu_uuid")
 #: Columns of a table of several machines that name each.
