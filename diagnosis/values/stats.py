@@ -47,6 +47,12 @@ def spread(values: npt.ArrayLike) -> float:
     return MAD_TO_SIGMA * float(np.median(np.abs(array - np.median(array)))) if array.size else 0.0
 
 
+def spreads(table: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:
+    """The :func:`spread` along one axis of a table without unknown values."""
+    from_middle = np.abs(table - np.median(table, axis=axis, keepdims=True))
+    return np.asarray(MAD_TO_SIGMA * np.median(from_middle, axis=axis))
+
+
 def median_and_spread(values: npt.ArrayLike) -> tuple[float, float]:
     """The median and the :func:`spread`; zeros without values."""
     array = np.asarray(values, dtype=float)

@@ -89,3 +89,12 @@ def runs(mask: Bools) -> list[tuple[int, int]]:
     """The runs of True as (first, last), both inclusive."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
     return [(int(a), int(b) - 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def close_holes(mask: Bools, most: int = 1) -> Bools:
+    """The mask without holes of at most so many places: what is so before and after is so in between."""
+    closed = mask.copy()
+    for first, last in runs(~mask):
+        if first > 0 and last < len(mask) - 1 and last - first < most:
+            closed[first : last + 1] = True
+    return closed

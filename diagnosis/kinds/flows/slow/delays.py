@@ -16,13 +16,13 @@ import numpy as np
 
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
-from diagnosis.kinds.flows.capture.arrays import runs
+from diagnosis.kinds.flows.capture.arrays import close_holes, runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.slow.slowness import slow_steps
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import HopDelays, measure_waiting
-from diagnosis.values.stats import MAD_TO_SIGMA
+from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("delays")
 
@@ -86,7 +86,7 @@ class PairDelays:
         hung, silent = (
             np.maximum(
                 np.clip(part[rows], -most[:, None], most[:, None]).mean(axis=0)
-                - THRESHOLDS.noise_errors * _scatter(part[self.calm]) / np.sqrt(len(rows)),
+                - THRESHOLDS.noise_errors * stats.spreads(part[self.calm], 0) / np.sqrt(len(rows)),
                 0.0,
             )
             for part in (self.hanging, self.thinking)
@@ -152,7 +152,7 @@ class Delays:
         weights = self._weights(rows)
         capped = np.clip(self.seconds[rows], -most, most) * weights[:, None, None]
         capped[:, :, counted] = self.seconds[rows][:, :, counted]
-        noise = np.maximum(self.scatter, _scatter(capped))
+        noise = np.maximum(self.scatter, stats.spreads(capped, 0))
         beyond = capped.mean(axis=0) - THRESHOLDS.noise_errors * noise / np.sqrt(len(rows))
         lost_s = float((self.excess[rows] * weights).mean())
         lost = np.full(len(EVIDENCE), max(lost_s, self.min_excess))
@@ -208,7 +208,7 @@ def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | No
         row = [nothing, nothing, nothing, nothing, across.hanging.sum(axis=1), nothing]
         seconds.append(np.stack([*row, found.hanging[:, ~crossing].sum(axis=1), nothing, nothing], axis=1))
     table = np.stack(seconds, axis=1)
-    scatter = _scatter(table[calm])
+    scatter = stats.spreads(table[calm], 0)
     at = EVIDENCE.index("lost")  # never negative, so its median and the distances from it say little
     table[:, :, at] -= table[calm, :, at].mean(axis=0)
     scatter[:, at] = table[calm, :, at].std(axis=0)
@@ -232,7 +232,7 @@ def find_raised_stretches(delays: Delays, usual: float) -> list[tuple[int, ...]]
         series = delays.seconds[:, at]
         high = (series[:, own] > least[at]).any(axis=1) | (series[:, -1] > 0)
         delay = np.clip(series[:, own].max(axis=1), 0.0, np.maximum(lost, delays.min_excess))
-        for first, last in runs(close_holes(high)):
+        for first, last in runs(close_holes(high, MAX_USUAL_BETWEEN)):
             inside = np.zeros(len(high), dtype=bool)
             inside[first : last + 1] = True
             is_frequent = (
@@ -255,20 +255,6 @@ def _loses_time(excess: Floats, inside: Bools, usual: float) -> bool:
     mean = float(lost[inside].mean())
     is_much = mean >= THRESHOLDS.lost * usual
     return bool(is_much and mean >= THRESHOLDS.lost_ratio * float(lost[~inside].mean()))
-
-
-def close_holes(mask: Bools) -> Bools:
-    """The mask without holes of at most ``MAX_USUAL_BETWEEN`` steps."""
-    closed = mask.copy()
-    for first, last in runs(~mask):
-        if first > 0 and last < len(mask) - 1 and last - first + 1 <= MAX_USUAL_BETWEEN:
-            closed[first : last + 1] = True
-    return closed
-
-
-def _scatter(calm: Floats) -> Floats:
-    """The variation along the first axis, robust."""
-    return np.asarray(MAD_TO_SIGMA * np.median(np.abs(calm - np.median(calm, axis=0)), axis=0))
 
 
 def _pair_delays(found: HopDelays, hops: Sequence[tuple[str, str]], crossing: Bools, calm: Bools) -> PairDelays:

@@ -19,14 +19,15 @@ import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.flows.capture.arrays import runs
+from diagnosis.kinds.flows.capture.arrays import close_holes, runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
+from diagnosis.values import stats
 from diagnosis.values.plain import listed
-from diagnosis.values.stats import MAD_TO_SIGMA, median_and_spread
+from diagnosis.values.stats import median_and_spread
 
 THRESHOLDS: Final = thresholds.of("slowness")
 LIMITS: Final = thresholds.limits("slowness")
@@ -176,7 +177,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     """
     found: list[Episode] = []
     calm = np.nan_to_num(table, nan=1.0)
-    scatter = scatter_of(calm)
+    scatter = stats.spreads(calm, 1)
     common = np.quantile(calm, THRESHOLDS.faster, axis=0) if len(units) > 1 else np.ones(len(steps))
     noise = float(np.median(scatter))
     for first, last in runs(common > max(THRESHOLDS.factor, 1 + THRESHOLDS.common_deviations * noise)):
@@ -215,23 +216,11 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     return found
 
 
-def close_holes(mask: Bools) -> Bools:
-    """The mask without holes of one step: slow before and after means slow in between."""
-    out = mask.copy()
-    out[1:-1] |= mask[:-2] & mask[2:]
-    return out
-
-
 def lateness_by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
     """One measure of lateness as members × steps; NaN if nothing was seen."""
     table = np.full((len(members), steps), np.nan)
     table[np.searchsorted(members, late["src"].to_numpy()), late["step"].to_numpy()] = late[column].to_numpy()
     return table
-
-
-def scatter_of(table: Floats) -> Floats:
-    """1.4826·MAD of each row."""
-    return np.asarray(MAD_TO_SIGMA * np.median(np.abs(table - np.median(table, axis=1, keepdims=True)), axis=1))
 
 
 def gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:

@@ -17,16 +17,16 @@ from typing import Final
 import numpy as np
 
 from diagnosis import thresholds
-from diagnosis.kinds.flows.capture.arrays import runs
+from diagnosis.kinds.flows.capture.arrays import close_holes, runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats
 from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.slow.delays import (
     EVIDENCE,
     MAX_SEARCHED_RECORDS,
+    MAX_USUAL_BETWEEN,
     Candidate,
     Delays,
-    close_holes,
     find_raised_stretches,
     measure_delays,
 )
@@ -105,7 +105,7 @@ def find_stragglers(job: JobFlows, steps: Steps, capture: Capture) -> StragglerR
 def stretches(slow: Bools) -> list[Stretch]:
     """Slow steps with at most ``delays.MAX_USUAL_BETWEEN`` usual ones between them."""
     found = []
-    for first, last in runs(close_holes(slow)):
+    for first, last in runs(close_holes(slow, MAX_USUAL_BETWEEN)):
         steps = first + np.flatnonzero(slow[first : last + 1])
         found.append(Stretch(tuple(steps.tolist())))
     return found

@@ -7,7 +7,7 @@ gathers the facts; each later step (:mod:`locate`, ``phase``, ``verdict``) only 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, partial
 from itertools import chain
 from typing import Final
@@ -16,13 +16,10 @@ import polars as pl
 from msgspec.structs import asdict, replace
 
 from diagnosis.kinds.logs.causes import (
-    failure_facts,
     launches,
     lifecycles,
     mentions,
-    not_finite,
     outcome,
-    temporal,
     tracebacks,
 )
 from diagnosis.kinds.logs.causes.failure_facts import Facts, FailureFacts, Given
@@ -30,6 +27,7 @@ from diagnosis.kinds.logs.causes.lifecycles import Lifecycles
 from diagnosis.kinds.logs.causes.outcome import Ending
 from diagnosis.kinds.logs.causes.root_events import fallbacks, root_weights, roots
 from diagnosis.kinds.logs.causes.root_events.roots import Roots
+from diagnosis.kinds.logs.causes.survived import survived_events
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import event_words, roster, stages
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
@@ -37,7 +35,7 @@ from diagnosis.kinds.logs.pace import pacing, planned_end, progress, shared_file
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows import clocks, events, templates
 from diagnosis.kinds.logs.rows.events import LogTable
-from diagnosis.model import Parsed, Role
+from diagnosis.model import Parsed
 from diagnosis.values import quotes
 
 #: Meaning of a machine's silence.
@@ -151,7 +149,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
 
 def decide(facts: Facts) -> Case:
     """The root events and the outcome. O(events × rules + occurrences)."""
-    survived, undated = _survived(facts)
+    survived, undated = survived_events(facts)
     crashes = tracebacks.crashes_of_ended(facts.catalogue)
     resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived, crashes)
     known = asdict(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
@@ -166,64 +164,3 @@ def decide(facts: Facts) -> Case:
     lives = lifecycles.find_lifecycles(failure)
     ending = outcome.find_ending(failure, chosen, lives)
     return Case(**known, roots=chosen, lives=lives, ending=ending)
-
-
-def _since_a_stop(catalogue: Catalogue, survived: Set[int]) -> set[int]:
-    """The stops from outside, and all events from the first of them on: these do not show that an
-    error ended the job. O(events).
-    """
-    events = catalogue.events.with_columns(began=catalogues.event_starts(catalogue))
-    is_order = catalogue.has("decision") | pl.col("is_told_to_stop")
-    is_stop = is_order & (pl.col("role") == Role.TEARDOWN)
-    is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(sorted(survived))
-    at = events.filter(is_stop & is_new)["began"].min()
-    is_after = pl.col("began") >= pl.lit(at, pl.Int64)
-    return set(events.filter((is_stop & is_new) | is_after.fill_null(False))["event"].to_list())
-
-
-def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
-    """Events that training survived, and those without a time, where this is unknown. In a job that
-    nothing ends, the latter count as survived.
-    """
-    catalogue, pace = facts.catalogue, facts.pace
-    events = catalogue.events
-    over = launches.errors_of_other_programs(catalogue) | launches.errors_before_ranks(catalogue)
-    over |= launches.errors_of_earlier_files(catalogue, facts.progress, facts.clocks)
-    over |= temporal.withdrawn_complaints(facts)
-    over |= temporal.lines_of_progress(facts)
-    for head in temporal.IGNORED:
-        over |= temporal.exceptions_below(catalogue, head)
-    survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
-    survived |= over
-    caught = temporal.caught_errors(catalogue) | tracebacks.habitual_errors(catalogue)
-    # without a time, and the last time before it is earlier than the last progress: training may
-    # have survived it
-    is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
-    undated = set(events.filter(is_undated)["event"].to_list()) - survived
-    ends = events.filter(
-        (pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception"))
-        & ~pl.col("is_ordinary")
-        & (pl.col("jobs_with_it") == 0)
-        & ~pl.col("event").is_in(sorted(survived | caught))
-    )
-    stopped = _since_a_stop(catalogue, survived)
-    if stopped.issuperset(ends["event"]) and (facts.is_complete or pace.slow_from is None):
-        survived |= (undated | caught | temporal.wrote_on(catalogue, facts.is_complete)) - stopped
-        undated = set()
-    if pace.is_even and pace.last_at is not None:
-        # a complaint that something is slow, before the last progress, had no effect
-        is_slowness = pl.col("category").fill_null("").str.starts_with("performance.")
-        is_before = ~(pl.col("first_at") > pace.last_at).fill_null(False) if ends.height else True
-        survived |= set(events.filter(is_slowness & is_before)["event"].to_list())
-    if pace.slow_from is not None and pace.slow_at is not None:
-        # an event that began when the job became slow was not survived: the job is still slow
-        # because of it
-        near = failure_facts.slowdown_window(pace)
-        is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
-        since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
-        survived -= set(since["event"].to_list())
-    if facts.is_complete:
-        # a loss that is not a number ends no training that came to its planned end
-        survived |= not_finite.lasting_events(facts)
-    told_above = temporal.told_above_the_output(catalogue)
-    return frozenset((survived | over) - told_above), frozenset(undated - told_above)

@@ -15,6 +15,7 @@ from diagnosis import thresholds
 from diagnosis.evidence.inventory import Inventory
 from diagnosis.history import History, Pool
 from diagnosis.kinds.logs.classifying.classify_model import Model, starter
+from diagnosis.kinds.logs.meaning import stages
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.roster import Roster
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
@@ -187,3 +188,29 @@ class FailureFacts(Facts, frozen=True, kw_only=True, dict=True):
 def slowdown_window(pace: Pace) -> int:
     """Time (ns) within which an event belongs to the beginning of a slowdown."""
     return int(max(THRESHOLDS.near_s, THRESHOLDS.near_intervals * (pace.usual_s or 0.0)) * SECOND)
+
+
+def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
+    """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and
+    progress.
+    """
+    marked = facts.catalogue.occurrences.join(facts.marks, on="masked").drop_nulls("first_at")
+    rows = list(marked.select("first_at", "stage", "is_end").iter_rows())
+    points = facts.pace.points["at"].drop_nulls().sort()
+    if points.len():
+        # training goes on with the first progress after an interruption
+        marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
+        after = points.search_sorted(marks_at, side="right").to_list()
+        going_on = {0, *after} - {points.len()}
+        rows += [(int(points[place]), "training", False) for place in going_on]
+    begun: list[tuple[str, int]] = []
+    trained = False
+    for at, stage, is_end in sorted(rows):
+        trained = trained or stage == "training"
+        name = stages.stage_after_end(stage, trained) if is_end else stage
+        # preparations do not come back: a late line of one rank is not a new stage of the job
+        is_late = trained and name in stages.BEFORE_TRAINING
+        if not is_late and (not begun or begun[-1][0] != name):
+            begun.append((name, at))
+    ends = [at for _, at in begun[1:]] + [max(at, facts.last_at or at) for _, at in begun[-1:]]
+    return [(name, at, end) for (name, at), end in zip(begun, ends, strict=True)]

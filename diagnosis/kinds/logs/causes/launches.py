@@ -1,7 +1,8 @@
-"""Launches one after another in one file of one process, as ``nohup … >> train.log`` writes them:
-only the last counts.
+"""Which lines another launch of the job, or another program, wrote: the one place that decides it
+within files (of whole files: ``decide.attempts``).
 
-No line says so. But a launch prints its beginning once. If much of a file's beginning is printed
+Launches follow one another in one file of one process, as ``nohup … >> train.log`` writes them:
+only the last counts. No line says so. But a launch prints its beginning once. If much of a file's beginning is printed
 again after progress or an error, another launch begins there, unless the counter goes on: then it
 is a loop. A file's lines before its last launch are left out of everything
 (:meth:`diagnosis.kinds.logs.rows.events.LogTable.since`).
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
 import numpy.typing as npt
 import polars as pl
 
@@ -23,11 +25,24 @@ from diagnosis.model import Level, Role
 from diagnosis.values import stats
 
 THRESHOLDS: Final = thresholds.of("launches")
+LIMITS: Final = thresholds.limits("launches")
 #: the rule for commands of scripts, which most scripts survive, as they do a refused step
 _COMMAND: Final = "shell.command"
 _REFUSALS: Final = (_COMMAND, "slurm.launch")
+#: Lines that no rule knows, warnings among them.
+_IS_CALM: Final = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
 #: a progress bar, which is drawn again where it is closed
 BAR: Final = r"(?:\?|\d) ?(?:it/s|s/it)\]"
+
+
+class Restart(msgspec.Struct, frozen=True):
+    """A process ended badly after counter ``last``, which it reached at ``at`` (ns as written, may
+    be None); then its job counted again from ``first``, which is lower.
+    """
+
+    at: int | None
+    last: int
+    first: int
 
 
 def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
@@ -139,6 +154,27 @@ def _is_launch(line: int, ends: pl.DataFrame, points: pl.DataFrame, has_peers: b
     return bool(lines.is_between(since, line, closed="none").any())
 
 
+def restarts(progress: Progress, bad_ends: pl.DataFrame) -> tuple[Restart, ...]:
+    """Where a writer's counter falls back and one of these occurrences of a bad end stands between
+    the two lines. O(points + bad ends).
+    """
+    if bad_ends.is_empty():
+        return ()
+    written = progress.points.sort("file", "line").with_columns(
+        pl.col("n", "line", "at").shift().over("file", "source").name.suffix("_before")
+    )
+    falls = written.filter(pl.col("n") < pl.col("n_before")).head(LIMITS.restarts)
+    if falls.is_empty():
+        return ()
+    told = bad_ends.unpivot(["first_line", "last_line"], index="file", value_name="bad_line")
+    is_between = pl.col("bad_line").is_between(pl.col("line_before"), pl.col("line"), closed="none")
+    first = falls.join(told, on="file").filter(is_between).sort("file", "line", "bad_line")
+    once = first.unique(["file", "line"], keep="first", maintain_order=True).unique(
+        ["file", "bad_line"], keep="first", maintain_order=True
+    )
+    return tuple(Restart(*row) for row in once.select("at_before", "n_before", "n").iter_rows())
+
+
 def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
     """Errors that ended another program than the last one of their files: one before anything else,
     or a command of a script that other programs follow. O(plain events × ``lines``), for at most
@@ -165,10 +201,9 @@ def errors_before_ranks(catalogue: Catalogue) -> set[int]:
     of its file begin with ordinary lines: what a wrapper says before it starts the ranks did not stop them.
     O(occurrences).
     """
-    is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
     is_refusal = pl.col("signature").is_in(_REFUSALS).fill_null(False)
     is_error = pl.col("is_exception") | is_refusal
-    kinds = catalogue.events.select("event", is_plain=is_plain, is_error=is_error)
+    kinds = catalogue.events.select("event", is_plain=_IS_CALM, is_error=is_error)
     ranks = catalogue.occurrences["rank"]
     if not kinds["is_error"].any() or ranks.null_count() in (0, ranks.len()):
         return set()  # no line of no rank, or no rank
@@ -197,14 +232,13 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     )
     alone = by_file.filter((pl.col("ranks") <= 1) & (pl.col("nodes") <= 1))["file"]
     is_root = (pl.col("role") == Role.ROOT) | ((pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE))
-    is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
     is_teardown = pl.col("role").eq_missing(Role.TEARDOWN)
     kinds = events.select(
         "event",
         is_end=UNKNOWN_EXCEPTION | is_root,
-        is_plain=is_plain & ~(pl.col("is_structure") | pl.col("is_quoted_code") | catalogue.says(BAR)),
+        is_plain=_IS_CALM & ~(pl.col("is_structure") | pl.col("is_quoted_code") | catalogue.says(BAR)),
         is_bad_end=is_teardown,
-        is_stopped=is_teardown & (pl.col("is_told_to_stop") | catalogue.has("decision")),
+        is_stopped=is_teardown & catalogue.is_stop,
         is_command=(pl.col("signature") == _COMMAND).fill_null(False),
     )
     return (

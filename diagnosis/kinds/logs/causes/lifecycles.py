@@ -16,6 +16,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from diagnosis import thresholds
+from diagnosis.kinds.logs.causes import launches
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.meaning.catalogue import event_starts
 from diagnosis.kinds.logs.pace.pacing import Pace
@@ -24,7 +25,6 @@ from diagnosis.knowledge import words
 from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("lifecycles")
-LIMITS: Final = thresholds.limits("lifecycles")
 #: A launcher's message that a worker ended with a code or by a signal.
 WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
 _ENDED_WELL: Final = words.pattern("phrases", "ended_well")
@@ -37,16 +37,6 @@ class End(StrEnum):
     WELL = "well"
     BADLY = "badly"
     STOPPED = "stopped"
-
-
-class Restart(msgspec.Struct, frozen=True):
-    """A process ended badly after counter ``last``, which it reached at ``at`` (ns as written, may
-    be None); then its job counted again from ``first``, which is lower.
-    """
-
-    at: int | None
-    last: int
-    first: int
 
 
 class Lifecycles(msgspec.Struct, frozen=True):
@@ -63,7 +53,7 @@ class Lifecycles(msgspec.Struct, frozen=True):
     well: tuple[int, ...]
     stopped_at: int | None
     failed_at: int | None
-    restarts: tuple[Restart, ...] = ()
+    restarts: tuple[launches.Restart, ...] = ()
 
     @property
     def has_ended_well(self) -> bool:
@@ -89,13 +79,14 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
     """The ends that the lines of this attempt tell. O(occurrences)."""
     events = facts.events.with_columns(at=event_starts(facts.catalogue))
     is_new = (pl.col("jobs_with_it") == 0) & ~facts.is_survived
-    is_order = is_stop(facts) & is_new
+    is_order = facts.catalogue.is_stop & is_new
     tells_end = facts.catalogue.says(WORKER_ENDED) & pl.col("role").eq_missing(Role.TEARDOWN)
     is_bad = tells_end & ~is_order & is_new
     is_well = facts.catalogue.says(_ENDED_WELL) & ~is_bad
     end = pl.when(is_order).then(pl.lit(End.STOPPED)).when(is_bad).then(pl.lit(End.BADLY))
     told = events.with_columns(end=end.when(is_well).then(pl.lit(End.WELL))).drop_nulls("end")
-    restarts = _restarts(facts, events.filter(tells_end & (pl.col("jobs_with_it") == 0)))
+    bad_ends = facts.catalogue.occurrences_of(tells_end & (pl.col("jobs_with_it") == 0))
+    restarts = launches.restarts(facts.progress, bad_ends)
     if told.is_empty():
         return replace(_NOTHING_TOLD, restarts=restarts)
     is_failed = (pl.col("end") == End.BADLY) & facts.catalogue.says(_FAILED_CODE)
@@ -113,39 +104,10 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
     )
 
 
-def _restarts(facts: FailureFacts, bad: pl.DataFrame) -> tuple[Restart, ...]:
-    """Where a writer's counter falls back and a bad end is told between the two lines. O(points +
-    bad ends).
-    """
-    if bad.is_empty():
-        return ()
-    written = facts.progress.points.sort("file", "line").with_columns(
-        pl.col("n", "line", "at").shift().over("file", "source").name.suffix("_before")
-    )
-    falls = written.filter(pl.col("n") < pl.col("n_before")).head(LIMITS.restarts)
-    if falls.is_empty():
-        return ()
-    occurrences = facts.catalogue.occurrences.join(bad.select("event"), on="event", how="semi")
-    told = occurrences.unpivot(["first_line", "last_line"], index="file", value_name="bad_line")
-    is_between = pl.col("bad_line").is_between(pl.col("line_before"), pl.col("line"), closed="none")
-    first = falls.join(told, on="file").filter(is_between).sort("file", "line", "bad_line")
-    once = first.unique(["file", "line"], keep="first", maintain_order=True).unique(
-        ["file", "bad_line"], keep="first", maintain_order=True
-    )
-    return tuple(Restart(*row) for row in once.select("at_before", "n_before", "n").iter_rows())
-
-
 def _last_of_writers(occurrences: pl.DataFrame) -> pl.DataFrame:
     """The last occurrence of each writer."""
     ordered = occurrences.sort("last_line", "event")
     return ordered.group_by("file", "source", maintain_order=True).last()
-
-
-def is_stop(facts: FailureFacts) -> pl.Expr:
-    """Events that tell that somebody stopped the job: a decision of a person or a scheduler, a
-    signal received.
-    """
-    return facts.catalogue.has("decision") | pl.col("is_told_to_stop")
 
 
 def _first_after_progress(facts: FailureFacts, told: pl.DataFrame) -> int | None:

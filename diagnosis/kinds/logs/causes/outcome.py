@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.logs.causes import temporal, tracebacks
+from diagnosis.kinds.logs.causes import survived, tracebacks
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED, Lifecycles
 from diagnosis.kinds.logs.causes.root_events import roots
@@ -207,4 +207,4 @@ def _outweighs_success(catalogue: Catalogue, lead: EventRow, success: list[int])
         words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner"
     )
     is_later = bool((both["first_line"] > both["said_line"]).any())
-    return is_later and lead.event not in temporal.exceptions_below(catalogue, temporal.IN_THREAD)
+    return is_later and lead.event not in survived.exceptions_below(catalogue, survived.IN_THREAD)

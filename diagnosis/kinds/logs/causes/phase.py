@@ -11,8 +11,9 @@ import msgspec
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.logs.causes import lifecycles, standing_still, temporal
+from diagnosis.kinds.logs.causes import lifecycles, standing_still
 from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.causes.failure_facts import stage_spans
 from diagnosis.kinds.logs.meaning import stages
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.clocks import SECOND
@@ -132,7 +133,7 @@ def _was_stalled(case: Case) -> bool:
     """Whether somebody stopped a job that had made no progress for long. An exception whose process
     lived on until then made the job hang; a part that died made it fail.
     """
-    stops = set(case.events.filter(lifecycles.is_stop(case))["event"])
+    stops = set(case.events.filter(case.catalogue.is_stop)["event"])
     causes = [case.event(event) for event in case.roots.members if event not in stops]
     has_dead_part = any(_is_death(row.category) for row in causes)
     return case.lives.was_stalled(case.pace) and not has_dead_part
@@ -317,7 +318,7 @@ def _stage_of_mark(marks: pl.DataFrame, *, has_progress: bool) -> str:
 
 def _stage_at(case: Case, at: int | None) -> str | None:
     """The stage of the whole job at a time (ns), or its last one."""
-    spans = temporal.stage_spans(case)
+    spans = stage_spans(case)
     begun = [stage for stage, low, _ in spans if at is None or low <= at]
     return begun[-1] if begun else None
 

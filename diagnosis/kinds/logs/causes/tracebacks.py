@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.meaning.catalogue import Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import PLAIN, Catalogue
 from diagnosis.model import Level
 
 THRESHOLDS: Final = thresholds.of("tracebacks")
@@ -64,9 +64,8 @@ def habitual_errors(catalogue: Catalogue) -> set[int]:
     often = by_writer.filter(pl.col("heads") >= THRESHOLDS.habit)
     if often.is_empty():
         return set()
-    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING)
     is_part = pl.col("is_structure") | pl.col("is_quoted_code")
-    is_ordinary = is_plain & ~pl.col("is_exception") & ~is_part
+    is_ordinary = PLAIN & ~is_part
     plain = _of_events(catalogue, is_ordinary).join(often, on=_WRITER)
     between = plain.filter(pl.col("first_line").is_between("since", "until", closed="none"))
     shown = between.group_by(_WRITER).agg(lines=pl.len(), heads=pl.col("heads").first())
@@ -81,9 +80,7 @@ def habitual_errors(catalogue: Catalogue) -> set[int]:
 
 def _of_events(catalogue: Catalogue, which: pl.Expr) -> pl.DataFrame:
     """Writer, lines and number of the occurrences of the events that an expression selects."""
-    events = catalogue.events.filter(which)["event"]
-    places = catalogue.occurrences.select(*_WRITER, "event", "first_line", "last_line", "n")
-    return places.filter(pl.col("event").is_in(events.implode()))
+    return catalogue.occurrences_of(which).select(*_WRITER, "event", "first_line", "last_line", "n")
 
 
 def _final_heads(catalogue: Catalogue) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import temporal
+from diagnosis.kinds.logs.causes import survived
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.decide.first_writers import first_lines
@@ -192,7 +192,7 @@ def _of_last_launch(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
     where there are none.
     """
     points = case.progress.points.sort("file", "line")
-    last = pl.col("line").tail(temporal.THRESHOLDS.survived_points)
+    last = pl.col("line").tail(survived.THRESHOLDS.survived_points)
     edges = points.group_by("file").agg(edge=last.min())
     placed = rows.join(edges, on="file", how="left", maintain_order="left")
     later = placed.filter((pl.col("line") > pl.col("edge")).fill_null(True)).drop("edge")

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import temporal
 from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.causes.failure_facts import stage_spans
 from diagnosis.kinds.logs.pace import dating
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
@@ -33,7 +33,7 @@ def build_timeline(
     Ranked nodes get a lane first.
     O(occurrences).
     """
-    spans = temporal.stage_spans(case)
+    spans = stage_spans(case)
     times = case.catalogue.occurrences.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
     nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: LIMITS.lanes]
     return Timeline(

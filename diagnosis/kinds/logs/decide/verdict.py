@@ -11,7 +11,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.logs.causes import phase, temporal
+from diagnosis.kinds.logs.causes import phase, survived
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.causes.root_events import fallbacks
@@ -104,8 +104,8 @@ def _healthy(case: Case) -> LogDiagnosis:
     sure = verdict_probability.probability("no_failure", verdict_probability.of_no_failure(case))
     if case.ending.outcome == "unknown":
         sure = min(sure, THRESHOLDS.no_end)
-    survived = case.events.filter(pl.col("role") == Role.ROOT, ~pl.col("is_ordinary"))
-    told = set(survived["event"]) - temporal.lines_of_progress(case)
+    causes = case.events.filter(pl.col("role") == Role.ROOT, ~pl.col("is_ordinary"))
+    told = set(causes["event"]) - survived.lines_of_progress(case)
     roles = dict.fromkeys(sorted(told), Role.CONFIRMATION.value)
     return LogDiagnosis(
         is_failure=False,

@@ -35,6 +35,10 @@ INNER: Final = words.pattern("phrases", "inner_cause")
 UNKNOWN_EXCEPTION: Final = pl.col("is_exception") & pl.col("role").is_null()
 
 
+#: Lines that no rule knows and that say nothing bad: ordinary ones of the program.
+PLAIN: Final = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
+
+
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of :attr:`Catalogue.events`. ``signature``, ``role``, ``strength`` and ``category``
     None: no rule knows it. ``first_at``, ``last_at``, ``until_at``: ns; None: not known.
@@ -138,6 +142,20 @@ class Catalogue(msgspec.Struct, frozen=True, dict=True):
     def says(self, pattern: str) -> pl.Expr:
         """Events whose example a pattern matches."""
         return self._examples.contains(pl.col("example"), pattern)
+
+    @property
+    def is_stop(self) -> pl.Expr:
+        """Events that tell that somebody stopped the job: a decision of a person or a scheduler, a
+        signal received.
+        """
+        return self.has("decision") | pl.col("is_told_to_stop")
+
+    def occurrences_of(self, which: pl.Expr) -> pl.DataFrame:
+        """The occurrences of the events that an expression selects. O(occurrences)."""
+        events = self.events.filter(which)["event"]
+        if events.is_empty():
+            return self.occurrences.clear()
+        return self.occurrences.filter(pl.col("event").is_in(events.implode()))
 
     def nodes_of(self, events: Collection[int]) -> set[str]:
         """The nodes that print any of these events. O(occurrences) once, then O(nodes)."""

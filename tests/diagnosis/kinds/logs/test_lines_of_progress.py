@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diagnosis.kinds.logs.causes import temporal
+from diagnosis.kinds.logs.causes import survived
 from tests.diagnosis.cases import case_of_files, case_of_lines
 
 
 def test_a_stall_that_each_line_of_progress_states_is_no_cause(tmp_path: Path) -> None:
     lines = [f"08:{n // 60:02}:{n % 60:02} a1/0> minibatch {n} loss 2.{n} (0.70s, stall 0.05s)" for n in range(1, 80)]
     case = case_of_lines(tmp_path, *lines)
-    assert temporal.lines_of_progress(case)
+    assert survived.lines_of_progress(case)
     assert not case.roots.members
     stuck = case_of_lines(tmp_path, *lines, "08:30:00 a1/0> error: batch 80 is stuck: no data for 1800 s")
     assert stuck.roots.members
@@ -21,7 +21,7 @@ def test_an_error_behind_the_only_bar_ended_the_job(tmp_path: Path) -> None:
     bar = "Epoch 0:   6%|██        | 320/5000 [1:28:43<9:39:17, 1.4it/s, loss=2.1]"
     told = "[E ProcessGroupNCCL.cpp:821] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9)"
     case = case_of_lines(tmp_path, "building model", f"{bar}{told}", told, told)
-    assert not temporal.lines_of_progress(case)
+    assert not survived.lines_of_progress(case)
     assert case.ending.outcome == "failed"
 
 
@@ -39,4 +39,4 @@ def test_a_loss_that_is_no_number_may_be_the_cause_though_each_line_of_progress_
     steps = [f"2026-03-02 08:00:{n:02} INFO step={n} loss: {'nan' if n > 20 else 2.1}" for n in range(1, 50)]
     case = case_of_lines(tmp_path, *steps)
     lost = case.events.filter(case.events["signature"] == "numerics.nan_progress")["event"].to_list()
-    assert lost and not temporal.lines_of_progress(case).intersection(lost)
+    assert lost and not survived.lines_of_progress(case).intersection(lost)

@@ -15,20 +15,19 @@ import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.flows.capture.arrays import components, runs
+from diagnosis.kinds.flows.capture.arrays import close_holes, components, runs
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import EP, Pairs
 from diagnosis.kinds.flows.slow.slowness import (
     SlowReport,
-    close_holes,
     is_significant,
     lateness_by_step,
     names_of,
     running_median,
-    scatter_of,
 )
 from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.values import stats
 from diagnosis.values.plain import duration
 from diagnosis.values.stats import MAX_WEIGHT, spread
 
@@ -44,7 +43,7 @@ def late_in_exchanges(job: JobFlows, pairs: Pairs, steps: Steps, capture: Captur
     calm = running_median(lateness_by_step(late, members, "behind", len(steps)))
     calm = np.nan_to_num(calm, nan=0.0)
     apart = spread(np.median(calm, axis=1))
-    noise = float(np.median(scatter_of(calm)))
+    noise = float(np.median(stats.spreads(calm, 1)))
     deviation = THRESHOLDS.deviations * max(noise, apart)
     limit = max(THRESHOLDS.late * usual, THRESHOLDS.stamps * capture.resolution_s, deviation)
     is_late = calm > limit

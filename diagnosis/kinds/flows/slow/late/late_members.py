@@ -7,24 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.kinds.flows.capture.arrays import runs
+from diagnosis.kinds.flows.capture.arrays import close_holes, runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
 from diagnosis.kinds.flows.jobs.pairs import DP
 from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.slowness import (
     THRESHOLDS,
     SlowReport,
-    close_holes,
     gather_spans,
     group_of,
     is_significant,
     lateness_by_step,
     names_of,
     running_median,
-    scatter_of,
 )
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
+from diagnosis.values import stats
 from diagnosis.values.plain import duration
 from diagnosis.values.stats import MAX_WEIGHT, median_and_spread
 
@@ -96,8 +95,8 @@ def _lateness(transfers: Transfers, steps: Steps, capture: Capture, usual: float
         members,
         calm,
         added,
-        limit=np.maximum(least, THRESHOLDS.late_deviations * np.median(scatter_of(calm))),
-        added_limit=np.maximum(least, THRESHOLDS.late_deviations * np.median(scatter_of(added))),
+        limit=np.maximum(least, THRESHOLDS.late_deviations * np.median(stats.spreads(calm, 1))),
+        added_limit=np.maximum(least, THRESHOLDS.late_deviations * np.median(stats.spreads(added, 1))),
         is_seen=~np.isnan(tables[0]),
         is_outstanding=_stands_out(added, usual),
         throughout=_is_throughout(transfers, usual),

@@ -17,21 +17,20 @@ from typing import Final
 import numpy as np
 
 from diagnosis import thresholds
-from diagnosis.kinds.flows.capture.arrays import runs
+from diagnosis.kinds.flows.capture.arrays import close_holes, runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
 from diagnosis.kinds.flows.layout.parallelism import Layout
 from diagnosis.kinds.flows.slow.slowness import (
     SlowReport,
-    close_holes,
     gather_spans,
     group_of,
     is_significant,
     names_of,
     running_median,
-    scatter_of,
 )
 from diagnosis.kinds.flows.steps.stage_times import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.values import stats
 from diagnosis.values.plain import duration, times_as_long
 from diagnosis.values.stats import MAX_WEIGHT, spread
 
@@ -162,7 +161,7 @@ def _stretches(table: Floats, replica: list[int], steps: Steps, replicas: int) -
     differ anyway. Rows of one ``replica`` that are high at the same time are one.
     """
     calm = np.nan_to_num(running_median(table), nan=0.0)
-    noise = float(np.median(scatter_of(calm)))
+    noise = float(np.median(stats.spreads(calm, 1)))
     # two replicas differ by as much as one of them is slow
     usual_spread = spread(np.median(calm, axis=1)) if replicas > 2 else 0.0
     limit = max(math.log(THRESHOLDS.least), THRESHOLDS.deviations * noise, THRESHOLDS.peers * usual_spread)

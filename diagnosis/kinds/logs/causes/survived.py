@@ -1,21 +1,23 @@
-"""Analysis over time: stages and their spans, survived events (L4, section 3.4)."""
+"""Which errors were caught, or survived by training, and are no cause (L4, section 3.4): the one
+place that decides it, :func:`survived_events`. What it asks of tracebacks alone is in
+:mod:`tracebacks`, what another launch wrote in :mod:`launches`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import not_finite, tracebacks
-from diagnosis.kinds.logs.causes.failure_facts import Facts
-from diagnosis.kinds.logs.meaning import stages
-from diagnosis.kinds.logs.meaning.catalogue import Catalogue
+from diagnosis.kinds.logs.causes import launches, not_finite, tracebacks
+from diagnosis.kinds.logs.causes.failure_facts import Facts, slowdown_window
+from diagnosis.kinds.logs.meaning.catalogue import PLAIN, Catalogue, event_starts
 from diagnosis.knowledge import words
 from diagnosis.model import Level, Role
 
-THRESHOLDS: Final = thresholds.of("temporal")
+THRESHOLDS: Final = thresholds.of("survived")
 #: The lines above a traceback that the interpreter itself or its logging caught, and above one that
 #: ended a thread only.
 IGNORED: Final = ("Exception ignored in", "--- Logging error ---")
@@ -25,6 +27,66 @@ _OF_THE_PROGRAM: Final = r"^(?:framework|user\.(?:code|config|data|environment))
 #: Words for problems; a message of a program that it goes on in spite of one.
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 OUTPUT_FOLLOWS: Final = words.pattern("phrases", "output_follows")
+
+
+def survived_events(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
+    """Events that training survived, and those without a time, where this is unknown. In a job that
+    nothing ends, the latter count as survived.
+    """
+    catalogue, pace = facts.catalogue, facts.pace
+    events = catalogue.events
+    over = launches.errors_of_other_programs(catalogue) | launches.errors_before_ranks(catalogue)
+    over |= launches.errors_of_earlier_files(catalogue, facts.progress, facts.clocks)
+    over |= withdrawn_complaints(facts)
+    over |= lines_of_progress(facts)
+    for head in IGNORED:
+        over |= exceptions_below(catalogue, head)
+    survived = set(events.filter(recovered_events(facts))["event"].to_list())
+    survived |= over
+    caught = caught_errors(catalogue) | tracebacks.habitual_errors(catalogue)
+    # without a time, and the last time before it is earlier than the last progress: training may
+    # have survived it
+    is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
+    undated = set(events.filter(is_undated)["event"].to_list()) - survived
+    ends = events.filter(
+        (pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception"))
+        & ~pl.col("is_ordinary")
+        & (pl.col("jobs_with_it") == 0)
+        & ~pl.col("event").is_in(sorted(survived | caught))
+    )
+    stopped = _since_a_stop(catalogue, survived)
+    if stopped.issuperset(ends["event"]) and (facts.is_complete or pace.slow_from is None):
+        survived |= (undated | caught | wrote_on(catalogue, facts.is_complete)) - stopped
+        undated = set()
+    if pace.is_even and pace.last_at is not None:
+        # a complaint that something is slow, before the last progress, had no effect
+        is_slowness = pl.col("category").fill_null("").str.starts_with("performance.")
+        is_before = ~(pl.col("first_at") > pace.last_at).fill_null(False) if ends.height else True
+        survived |= set(events.filter(is_slowness & is_before)["event"].to_list())
+    if pace.slow_from is not None and pace.slow_at is not None:
+        # an event that began when the job became slow was not survived: the job is still slow
+        # because of it
+        near = slowdown_window(pace)
+        is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
+        since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
+        survived -= set(since["event"].to_list())
+    if facts.is_complete:
+        # a loss that is not a number ends no training that came to its planned end
+        survived |= not_finite.lasting_events(facts)
+    told_above = told_above_the_output(catalogue)
+    return frozenset((survived | over) - told_above), frozenset(undated - told_above)
+
+
+def _since_a_stop(catalogue: Catalogue, survived: Set[int]) -> set[int]:
+    """The stops from outside, and all events from the first of them on: these do not show that an
+    error ended the job. O(events).
+    """
+    events = catalogue.events.with_columns(began=event_starts(catalogue))
+    is_stop = catalogue.is_stop & (pl.col("role") == Role.TEARDOWN)
+    is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(sorted(survived))
+    at = events.filter(is_stop & is_new)["began"].min()
+    is_after = pl.col("began") >= pl.lit(at, pl.Int64)
+    return set(events.filter((is_stop & is_new) | is_after.fill_null(False))["event"].to_list())
 
 
 def recovered_events(facts: Facts) -> pl.Series:
@@ -97,8 +159,7 @@ def wrote_on(catalogue: Catalogue, is_complete: bool) -> set[int]:
     if is_complete:
         is_own = pl.col("category").str.contains(_OF_THE_PROGRAM).fill_null(False)
         is_error |= is_own & ~pl.col("is_system")
-    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
-    fresh = catalogue.occurrences.filter(pl.col("event").is_in(events.filter(is_plain)["event"].implode()))
+    fresh = catalogue.occurrences_of(PLAIN)
     is_over = _has_fresh_lines(catalogue, fresh, ("file", "source"))
     is_over |= _has_fresh_lines(catalogue, fresh.drop_nulls("rank"), ("file", "rank"))
     return set(events.filter(is_over & is_error & ~pl.col("is_exception"))["event"].to_list())
@@ -134,16 +195,14 @@ def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
     """For each event whether its file has several ordinary lines after its last line: new ones, or
     those of work that went on before the first exception, too. O(occurrences).
     """
-    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     is_bad = pl.col("is_structure") | pl.col("is_ill") | catalogue.says(EXIT_NOTICE)
-    is_work = is_plain & ~is_bad & (pl.col("template") != "")
-    places = catalogue.occurrences.select("file", "event", "first_line", "last_line", "n")
-    plain = places.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode()))
+    is_work = PLAIN & ~is_bad & (pl.col("template") != "")
+    plain = catalogue.occurrences_of(is_work)
     lines = plain.select("file", "first_line", "n").sort("file", "first_line", descending=[False, True])
     after = lines.with_columns(after=pl.col("n").cum_sum().over("file"))
     edges = after.filter(pl.col("after") >= THRESHOLDS.survived_points)
     edge = edges.group_by("file").agg(edge=pl.col("first_line").max())
-    raised = catalogue.occurrences.filter(pl.col("event").is_in(events.filter("is_exception")["event"].implode()))
+    raised = catalogue.occurrences_of(pl.col("is_exception"))
     raised_lines = raised.group_by("file").agg(raised_line=pl.col("first_line").min())
     steady = _steady_edges(plain.join(raised_lines, on="file").filter(pl.col("first_line") < pl.col("raised_line")))
     return writers_went_on(catalogue, edge, ("file",)) | writers_went_on(catalogue, steady, ("file",))
@@ -163,16 +222,16 @@ def _logged_exceptions(catalogue: Catalogue) -> list[int]:
     """Exceptions that a program logged: each states its own time and level, or all their tracebacks
     begin in a record with a time and a level. O(occurrences).
     """
-    events, occurrences = catalogue.events, catalogue.occurrences
+    events = catalogue.events
     is_record = pl.col("is_stamped") & (pl.col("level") > Level.NONE)
     is_head = (pl.col("signature") == tracebacks.HEAD) & is_record
-    heads = occurrences.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
+    heads = catalogue.occurrences_of(is_head)
     records = events.filter(pl.col("is_exception") & is_record)["event"].to_list()
     if heads.is_empty():
         return records
-    raised = events.filter(pl.col("is_exception") & ~pl.col("is_stamped"))["event"]
     first = heads.group_by("file", "source").agg(head=pl.col("first_line").min(), heads=pl.col("n").sum())
-    own = occurrences.filter(pl.col("event").is_in(raised.implode())).join(first, on=["file", "source"], how="left")
+    raised = catalogue.occurrences_of(pl.col("is_exception") & ~pl.col("is_stamped"))
+    own = raised.join(first, on=["file", "source"], how="left")
     is_behind = (pl.col("head") < pl.col("first_line")) & (pl.col("n") <= pl.col("heads"))
     logged = own.group_by("event").agg(is_so=is_behind.fill_null(False).all())
     return [*logged.filter("is_so")["event"], *records]
@@ -182,20 +241,17 @@ def exceptions_below(catalogue: Catalogue, head: str) -> set[int]:
     """Exceptions all of whose tracebacks stand below a line with these words, and not below the end
     of a process, which another program follows. O(occurrences).
     """
-    events, occurrences = catalogue.events, catalogue.occurrences
     is_head = pl.col("example").str.contains(head, literal=True) & ~pl.col("is_exception")
-    telling, raised = events.filter(is_head)["event"], events.filter("is_exception")["event"]
-    if telling.is_empty() or raised.is_empty():
+    heads = catalogue.occurrences_of(is_head)
+    if heads.is_empty() or not catalogue.events["is_exception"].any():
         return set()
-    heads = occurrences.filter(pl.col("event").is_in(telling.implode()))
-    own = occurrences.filter(pl.col("event").is_in(raised.implode()))
+    own = catalogue.occurrences_of(pl.col("is_exception"))
     said = heads.group_by("file", "source").agg(
         head_first=pl.col("first_line").min(),
         head_last=pl.col("last_line").max(),
         heads=pl.col("n").sum(),
     )
-    teardown = events.filter(role=Role.TEARDOWN)["event"]
-    ended = occurrences.filter(pl.col("event").is_in(teardown.implode()))
+    ended = catalogue.occurrences_of(pl.col("role") == Role.TEARDOWN)
     ends = ended.group_by("file").agg(end_line=pl.col("last_line").max())
     is_each_below = _is_below_a_head("first_line") & _is_below_a_head("last_line")
     is_other = pl.col("end_line").is_between("head_last", "first_line", closed="none")
@@ -214,11 +270,10 @@ def _is_below_a_head(line: str) -> pl.Expr:
 
 def told_above_the_output(catalogue: Catalogue) -> set[int]:
     """Events of a report of the job's end that stands above the output of the job. O(occurrences)."""
-    follows = catalogue.events.filter(pl.col("example").str.contains(OUTPUT_FOLLOWS))["event"]
+    follows = catalogue.occurrences_of(pl.col("example").str.contains(OUTPUT_FOLLOWS))
     if follows.is_empty():
         return set()
-    is_end = pl.col("event").is_in(follows.implode())
-    ends = catalogue.occurrences.filter(is_end).select("file", until="first_line")
+    ends = follows.select("file", until="first_line")
     above = catalogue.occurrences.join(ends, on="file").filter(pl.col("last_line") < pl.col("until"))
     return set(above["event"].to_list())
 
@@ -232,8 +287,7 @@ def withdrawn_complaints(facts: Facts) -> set[int]:
     said = set(events["signature"].drop_nulls())
     for rule in facts.rules.signatures:
         if rule.ends and rule.id in said:
-            ends = events.filter(pl.col("signature") == rule.id)["event"]
-            back = _last_lines(catalogue.occurrences.filter(pl.col("event").is_in(ends.implode())))
+            back = _last_lines(catalogue.occurrences_of(pl.col("signature") == rule.id))
             is_over = writers_went_on(catalogue, back) & events["signature"].is_in(rule.ends)
             found |= set(events.filter(is_over)["event"].to_list())
     return found
@@ -250,29 +304,3 @@ def lines_of_progress(facts: Facts) -> set[int]:
     is_of_numbers = (pl.col("category") == not_finite.CATEGORY).fill_null(False)
     events = facts.catalogue.events.filter(~is_of_numbers)
     return set(events.join(masked, on="event", how="semi")["event"].to_list())
-
-
-def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
-    """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and
-    progress.
-    """
-    marked = facts.catalogue.occurrences.join(facts.marks, on="masked").drop_nulls("first_at")
-    rows = list(marked.select("first_at", "stage", "is_end").iter_rows())
-    points = facts.pace.points["at"].drop_nulls().sort()
-    if points.len():
-        # training goes on with the first progress after an interruption
-        marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
-        after = points.search_sorted(marks_at, side="right").to_list()
-        going_on = {0, *after} - {points.len()}
-        rows += [(int(points[place]), "training", False) for place in going_on]
-    begun: list[tuple[str, int]] = []
-    trained = False
-    for at, stage, is_end in sorted(rows):
-        trained = trained or stage == "training"
-        name = stages.stage_after_end(stage, trained) if is_end else stage
-        # preparations do not come back: a late line of one rank is not a new stage of the job
-        is_late = trained and name in stages.BEFORE_TRAINING
-        if not is_late and (not begun or begun[-1][0] != name):
-            begun.append((name, at))
-    ends = [at for _, at in begun[1:]] + [max(at, facts.last_at or at) for _, at in begun[-1:]]
-    return [(name, at, end) for (name, at), end in zip(begun, ends, strict=True)]
