@@ -108,13 +108,13 @@ def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
         kind = progress.counter_kind(example)
         is_measured = progress.may_count(example) is not None
         # what a line of progress states measures the job, and ends none ("stall 0.02 s")
-        is_error = not (kind and is_measured) or category == not_finite.CATEGORY
+        measures_job = bool(kind) and is_measured and category != not_finite.CATEGORY
         found[masked] = Meaning(
             is_counter=kind is not None,
             has_numbers=progress.may_count_unnamed(example, kind),
             stage=stage,
             is_end=is_end,
-            signature=signature * is_error,
+            signature="" if measures_job else signature,
             category=category,
             is_retry=masked in retries,
             is_disk="%" in example and states_use.search(example[:MAX_LINE_CHARS]) is not None,

@@ -18,6 +18,7 @@ import polars as pl
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.coded import CodedRecords
 from diagnosis.kinds.flows.capture.partitions import fill_columns, partition, run_parts
+from diagnosis.values.extremes import middle
 
 #: A few records further than this many seconds from the middle do not belong to this capture.
 MAX_FROM_MIDDLE_S: Final = 30 * 86_400
@@ -126,8 +127,7 @@ def _middle_and_bounds(coded: CodedRecords) -> tuple[float, npt.NDArray[np.int64
     starts = sample.collect(engine="streaming")["start"]
     ordered = starts.sort().to_numpy()
     count = -(-coded.total // pieces.PIECE_ROWS)
-    middle = float(starts.median())  # type: ignore[arg-type]
-    return middle, np.unique(ordered[np.arange(1, count) * len(ordered) // count])
+    return middle(starts), np.unique(ordered[np.arange(1, count) * len(ordered) // count])
 
 
 def _divide_all(
@@ -214,7 +214,7 @@ def _is_far(start: npt.NDArray[Any], end: npt.NDArray[Any], middle: float) -> np
 def _without_astray(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Leaves out the few records with times months or decades from the others, and counts them."""
     start, end = table["start"].to_numpy(), table["end"].to_numpy()
-    far = pl.Series(_is_far(start, end, float(table["start"].median())))  # type: ignore[arg-type]
+    far = pl.Series(_is_far(start, end, middle(table["start"])))
     count = int(far.sum())
     return (table.filter(~far), count) if 0 < count < MAX_ASTRAY_SHARE * table.height else (table, 0)
 

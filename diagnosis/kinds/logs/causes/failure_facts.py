@@ -27,6 +27,7 @@ from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Aside, JobHints, OnStage, ReadRange, Role, ignore_progress
 from diagnosis.processing.budgets import Budgets
 from diagnosis.values import stats
+from diagnosis.values.extremes import greatest, least
 
 THRESHOLDS: Final = thresholds.of("failure_facts")
 
@@ -89,8 +90,7 @@ class Facts(Given, frozen=True, kw_only=True, dict=True):
     @property
     def last_at(self) -> int | None:
         """The last time of any line (ns, job clock)."""
-        at: int | None = self.catalogue.occurrences["last_at"].max()  # type: ignore[assignment]
-        return at
+        return greatest(self.catalogue.occurrences["last_at"])
 
     def node_of(self, rank: int) -> str | None:
         """The node of a rank, by its name in this attempt."""
@@ -166,10 +166,11 @@ class FailureFacts(Facts, frozen=True, kw_only=True, dict=True):
         stamped = found.filter("is_stamped")
         rows = (stamped if stamped.height else found)["first_at"].drop_nulls()
         if self.pace.last_at is not None:
-            if not stamped.height and rows.len():
-                rows = pl.Series([max(int(rows.max()), self.pace.last_at)])  # type: ignore[arg-type]
+            latest = greatest(rows)
+            if not stamped.height and latest is not None:
+                rows = pl.Series([max(latest, self.pace.last_at)])
             rows = rows.filter(rows >= self.pace.last_at)
-        return (None if rows.is_empty() else int(rows.min())), stamped.height > 0  # type: ignore[arg-type]
+        return least(rows), stamped.height > 0
 
     @property
     def since(self) -> int | None:

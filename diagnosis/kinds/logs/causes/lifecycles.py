@@ -23,6 +23,7 @@ from diagnosis.kinds.logs.pace.pacing import Pace
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.knowledge import words
 from diagnosis.model import Role
+from diagnosis.values.extremes import least
 
 THRESHOLDS: Final = thresholds.of("lifecycles")
 #: A launcher's message that a worker ended with a code or by a signal.
@@ -115,7 +116,7 @@ def _first_after_progress(facts: FailureFacts, told: pl.DataFrame) -> int | None
     at = told.filter("is_stamped")["first_at"].drop_nulls()
     if facts.pace.last_at is not None:
         at = at.filter(at >= facts.pace.last_at)
-    return None if at.is_empty() else int(at.min())  # type: ignore[arg-type]
+    return least(at)
 
 
 def is_hang(pace: Pace, ended_at: int | None) -> bool:

@@ -28,6 +28,7 @@ from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.knowledge import words
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
+from diagnosis.values.extremes import middle
 
 THRESHOLDS: Final = thresholds.of("outcome")
 #: A command line that was not accepted.
@@ -169,7 +170,7 @@ def _runs_to_the_last_line(facts: FailureFacts) -> bool:
         return False
     by_file = points.group_by("file").agg(pl.len(), pl.col("line").sort())
     file, _, lines = by_file.sort("len", "file", descending=[True, False]).row(0)
-    apart = float(pl.Series(lines).diff().median() or 1)  # type: ignore[arg-type]
+    apart = middle(pl.Series(lines).diff()) or 1.0
     height = int(facts.table.spans.filter(pl.col("file") == file)["lines"].sum())
     return bool(height - lines[-1] <= THRESHOLDS.quiet_intervals * apart)
 

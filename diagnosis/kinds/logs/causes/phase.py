@@ -19,6 +19,7 @@ from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.knowledge import words
 from diagnosis.model import Role
+from diagnosis.values.extremes import greatest, least
 
 LIMITS: Final = thresholds.limits("phase")
 
@@ -180,8 +181,7 @@ def _find_end(case: Case) -> _End:
 def _first_time(dated: pl.DataFrame) -> int | None:
     """The first time of events; that of lines that state one, if there are any."""
     stamped = dated.filter("is_stamped")
-    at: int | None = (dated if stamped.is_empty() else stamped)["first_at"].min()  # type: ignore[assignment]
-    return at
+    return least((dated if stamped.is_empty() else stamped)["first_at"])
 
 
 def _may_be_as_late_as(at: int) -> pl.Expr:
@@ -299,7 +299,7 @@ def _last_mark(case: Case, text: RootText) -> str | None:
     marked = case.table.rows(case.marks["masked"].to_list(), files=[text.file]).filter(is_before)
     marks = marked.join(case.marks, on="masked").sort("line")
     points = case.progress.points.filter(pl.col("file") == text.file, is_before)
-    last_point = int(points["line"].max() or 0)  # type: ignore[arg-type]
+    last_point = greatest(points["line"]) or 0
     if marks.filter(pl.col("line") > last_point).height:
         return _stage_of_mark(marks, has_progress=last_point > 0)
     if last_point:

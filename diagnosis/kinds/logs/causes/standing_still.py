@@ -11,6 +11,7 @@ from diagnosis.kinds.logs.causes import lifecycles
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.pace import planned_end
 from diagnosis.model import Level
+from diagnosis.values.extremes import least
 
 THRESHOLDS: Final = thresholds.of("standing_still")
 
@@ -36,8 +37,7 @@ def stands_still(case: Case) -> bool:
     if leaving.is_empty() or not _is_of_many(case, leaving):
         is_silent = lifecycles.is_hang(case.pace, case.last_at)
         return is_silent and planned_end.is_below_total(case.progress, case.table)
-    left_at: int = leaving["first_at"].min()  # type: ignore[assignment]
-    return lifecycles.is_hang(case.pace, left_at)
+    return lifecycles.is_hang(case.pace, least(leaving["first_at"]))
 
 
 def _is_of_many(case: Case, leaving: pl.DataFrame) -> bool:

@@ -25,6 +25,7 @@ from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import Groups, LogTable
 from diagnosis.model import ReadRange
 from diagnosis.values import stats
+from diagnosis.values.extremes import greatest
 
 LIMITS: Final = thresholds.limits("rank_measures")
 
@@ -159,7 +160,7 @@ def _lines(table: LogTable, masked: Sequence[int], read: ReadRange) -> Iterator[
     """
     occurrences = table.occurrences.filter(pl.col("masked").is_in(masked))
     each = max(LIMITS.of_writer, LIMITS.lines // max(1, occurrences.height))
-    most = int(occurrences["n"].max() or 0)  # type: ignore[arg-type]
+    most = greatest(occurrences["n"]) or 0
     stride = max(1, ceil(most / each))
     place = pl.int_range(pl.len()).over("source")
     files = occurrences["file"].unique().sort().head(LIMITS.files).to_list()

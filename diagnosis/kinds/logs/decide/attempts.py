@@ -35,6 +35,7 @@ from diagnosis.kinds.logs.rows import events
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Kind, Parsed
 from diagnosis.records.result import Attempt, LogDiagnosis
+from diagnosis.values.extremes import greatest, least
 from diagnosis.values.plain import listed
 
 LIMITS: Final = thresholds.limits("attempts")
@@ -178,9 +179,9 @@ def _restarted(case: Case, whole: Attempt) -> tuple[Attempt, ...]:
 def _launch(case: Case, number: int) -> Attempt:
     """One launch, with its first and last iteration, if its logs count them."""
     points = case.progress.points if case.progress.kind == "iteration" else case.progress.points.clear()
-    first: int | None = points["n"].min()  # type: ignore[assignment]
+    first = least(points["n"])
     last = case.progress.last if points.height else None
-    begun: int | None = case.catalogue.occurrences["first_at"].min()  # type: ignore[assignment]
+    begun = least(case.catalogue.occurrences["first_at"])
     t0 = None if begun is None else begun / SECOND
     t1 = None if case.last_at is None else case.last_at / SECOND
     return Attempt(number, t0, t1, case.ending.outcome, first, last)
@@ -268,5 +269,5 @@ def _accused(case: Case, symptom: str) -> tuple[Result, ...]:
 
 
 def _world_size(case: Case) -> int | None:
-    ranks = case.table.sources["rank"].drop_nulls()
-    return int(ranks.max()) + 1 if ranks.len() else None  # type: ignore[arg-type]
+    last = greatest(case.table.sources["rank"])
+    return None if last is None else last + 1

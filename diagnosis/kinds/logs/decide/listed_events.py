@@ -26,6 +26,7 @@ from diagnosis.knowledge import words
 from diagnosis.model import Role
 from diagnosis.records.result import LineRef, LogEvent
 from diagnosis.values import quotes
+from diagnosis.values.extremes import least
 
 LIMITS: Final = thresholds.limits("verdict")
 
@@ -104,7 +105,7 @@ def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
 def _event(case: Case, row: EventRow, role: str, cause_nodes: set[str], occurrences: pl.DataFrame) -> LogEvent:
     own = occurrences.filter(pl.col("event") == row.event)
     names = sorted(own["node"].drop_nulls().unique().to_list())
-    first_at: int | None = own["stated_at"].min()  # type: ignore[assignment]
+    first_at = least(own["stated_at"])
     lines = (
         _root_lines(case, row, cause_nodes, own) if role == Role.ROOT else _lines(case, row, own, LIMITS.other_lines)
     )

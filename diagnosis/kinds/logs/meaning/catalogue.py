@@ -23,6 +23,7 @@ from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.knowledge import words
 from diagnosis.model import Level, Role
+from diagnosis.values.extremes import greatest
 
 EXCEPTION: Final = words.pattern("phrases", "exception")
 #: A class and a colon, as a traceback ends.
@@ -265,8 +266,8 @@ def _traceback_ends(messages: pl.DataFrame, occurrences: pl.DataFrame, hay: Hays
 
 def _node_hours(table: LogTable) -> float:
     spans = table.spans.drop_nulls("first_at")
-    longest = (spans["last_at"] - spans["first_at"]).max() if spans.height else 0
-    hours = float(longest or 0) / 3.6e12  # type: ignore[arg-type]
+    longest = greatest(spans["last_at"] - spans["first_at"]) or 0
+    hours = longest / 3.6e12
     return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 

@@ -26,6 +26,7 @@ from diagnosis.knowledge.knowledge_files import records, table
 from diagnosis.knowledge.late_patterns import late
 from diagnosis.model import ReadRange
 from diagnosis.values import numbers
+from diagnosis.values.extremes import greatest
 
 #: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range
 #: cannot fill the memory.
@@ -269,7 +270,7 @@ def read_roster(table: LogTable, read: ReadRange) -> Roster:
     """
     rows = table.rows(_messages_with_statements(table.messages), limit=MAX_LINES).sort("file", "line")
     found = roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
-    ranks = int(table.sources["rank"].max() or 0) + 1  # type: ignore[arg-type]
+    ranks = (greatest(table.sources["rank"]) or 0) + 1
     if not 1 < len(found.nodes) < ranks or found.node_of != dict(enumerate(found.nodes)):
         return found
     # a "rank" for each node in turn, though higher ranks write lines: these are numbers of nodes

@@ -12,6 +12,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows.clocks import SECOND, Clocks
 from diagnosis.values import stats
+from diagnosis.values.extremes import greatest, middle
 
 LIMITS: Final = thresholds.limits("pacing")
 
@@ -67,9 +68,9 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
     gaps = points.with_columns(gap=gap, per=pl.when(step > 0).then(gap / step))
     points = points.with_columns(seconds=_durations(gaps))
     positive = gaps.filter(pl.col("gap") > 0)["gap"]
-    usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
+    usual = middle(positive) or None
     slow = _slowdown(points)
-    last_at: int | None = lines["at"].max()  # type: ignore[assignment]
+    last_at = greatest(lines["at"])
     if slow is None:
         return Pace(points, usual, phase=_phase(points), last_at=last_at)
     place, ratio = slow

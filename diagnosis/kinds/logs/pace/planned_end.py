@@ -17,6 +17,7 @@ from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.knowledge import words
 from diagnosis.model import Level, ReadRange
+from diagnosis.values.extremes import middle
 
 LIMITS: Final = thresholds.limits("planned_end")
 
@@ -142,7 +143,7 @@ def _is_counted(totals: Sequence[tuple[int, int]], n: int) -> bool:
 def _is_nearly_over(texts: Sequence[str], at: pl.Series) -> bool:
     """Whether the last line states less time left than a usual interval, and than the line before."""
     gaps = at.diff().drop_nulls()
-    usual_s = float(gaps.filter(gaps > 0).median() or 0) / 1e9  # type: ignore[arg-type]
+    usual_s = middle(gaps.filter(gaps > 0)) / 1e9
     left = [_left_s(text) for text in (*texts, "")]
     return left[0] <= usual_s and left[0] < left[1]
 

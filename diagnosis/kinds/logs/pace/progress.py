@@ -24,6 +24,7 @@ from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.knowledge import words
 from diagnosis.model import ReadRange
+from diagnosis.values.extremes import greatest, middle
 
 LIMITS: Final = thresholds.limits("progress")
 
@@ -61,14 +62,14 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def last(self) -> int | None:
         """The highest counter seen."""
-        return None if self.points.is_empty() else int(self.points["n"].max())  # type: ignore[arg-type]
+        return greatest(self.points["n"])
 
     @cached_property
     def interval(self) -> int:
         """Counters between two printed lines."""
         steps = self.points.sort("file", "line").select(pl.col("n").diff().over("file")).to_series().drop_nulls()
         steps = steps.filter(steps > 0)
-        return int(steps.median() or 1) if steps.len() else 1  # type: ignore[arg-type]
+        return int(middle(steps)) or 1
 
 
 def counter_kind(text: str) -> str | None:

@@ -19,6 +19,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.records.timeline_rows import ClockRow
+from diagnosis.values.extremes import greatest, least, middle
 
 SECOND: Final = 1_000_000_000
 HOUR: Final = 3600 * SECOND
@@ -116,7 +117,7 @@ def _mixed_zones(table: LogTable) -> pl.DataFrame:
         rows = table.stamps(file).with_columns(step=pl.col("own").diff().fill_null(0))
         quarters = (pl.col("step") / QUARTER).round().cast(pl.Int64)
         backs = rows.filter(quarters <= -1).select(k=-quarters)["k"]
-        usual = int(backs.mode().min() or 0)  # type: ignore[arg-type]
+        usual = least(backs.mode()) or 0
         if (backs == usual).sum() < THRESHOLDS.jumps or not rows.select((quarters == usual).any()).item():
             continue
         state = pl.when(quarters == -usual).then(0).when(quarters == usual).then(1)
@@ -163,7 +164,7 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     # files that begin with the bulk share its clock, and the longest of them shows the duration of
     # the job
     beside = spans.filter((pl.col("first_at") - low).abs() <= slack)
-    high = int(beside["last_at"].max() or low)  # type: ignore[arg-type]
+    high = greatest(beside["last_at"]) or low
     outside = {
         file: _fitting_shifts(first, last, low - slack, high + slack)
         for file, _, first, last in spans.iter_rows()
@@ -225,6 +226,6 @@ def _skews(table: LogTable, occurrences: pl.DataFrame, by_file: pl.DataFrame) ->
         .filter(pl.col("messages") >= THRESHOLDS.nodes)
         .sort("node")
     )
-    jitter = float((off["high"] - off["low"]).median() or 0.0)  # type: ignore[arg-type]
+    jitter = middle(off["high"] - off["low"])
     limit = max(THRESHOLDS.skew_s * SECOND, THRESHOLDS.skew_jitters * jitter)
     return {node: round(skew) for node, skew, _, low, high in off.iter_rows() if abs(skew) > limit and low * high > 0}

@@ -26,6 +26,7 @@ from diagnosis.kinds.logs.rows import line_counts, messages, occurrences, slabs,
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.kinds.logs.text.patterns import Haystack
 from diagnosis.model import LOG_KINDS, Kind, Parsed, Source
+from diagnosis.values.extremes import greatest, least
 
 _ROW = {
     "file": pl.UInt32,
@@ -190,7 +191,7 @@ class LogTable(msgspec.Struct, frozen=True, dict=True):
         count = int(mine["n"].sum())
         if count <= most:
             return self.rows(masked, files=[file])
-        low, high = int(mine["first_line"].min()), int(mine["last_line"].max())  # type: ignore[arg-type]
+        low, high = least(mine["first_line"]) or 0, greatest(mine["last_line"]) or 0
         apart = (high + 1 - low) / count
         last = self._last(file, low, high, wanted, most // 2, apart)
         each = max(1, (most - most // 2) // MAX_PLACES_READ)

@@ -21,6 +21,7 @@ from diagnosis.kinds.flows.read.readers.column_names import (
     stem,
     unit_of,
 )
+from diagnosis.values.extremes import middle
 
 #: Number of values that decide a column's unit.
 SAMPLE_VALUES = 4096
@@ -139,7 +140,7 @@ class Columns(msgspec.Struct, frozen=True):
     def _scaled_up(self, out: pl.DataFrame, table: pl.DataFrame, reading: Reading) -> pl.DataFrame:
         """Multiplies sampled counts by the sampling rate."""
         rate = _number(table[self.found["sampling"][0]]).fill_null(1.0)
-        typical = float(rate.median() or 1)  # type: ignore[arg-type]
+        typical = middle(rate) or 1.0
         if typical <= 1:
             return out
         reading.sampling = typical
@@ -258,7 +259,7 @@ def to_ns(series: pl.Series, time_zone: str, reading: Reading, named_unit: float
 
 
 def _scale_to_ns(series: pl.Series, named_unit: float | None) -> pl.Series:
-    typical = abs(float(series.drop_nulls().head(SAMPLE_VALUES).median() or 0.0))  # type: ignore[arg-type]
+    typical = abs(middle(series.drop_nulls().head(SAMPLE_VALUES)))
     unit = 1e9 if typical < 1e11 else 1e6 if typical < 1e14 else 1e3 if typical < 1e17 else 1.0
     if named_unit is not None and typical < _LEAST_EPOCH_S:
         unit = named_unit

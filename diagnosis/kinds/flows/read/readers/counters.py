@@ -10,6 +10,7 @@ import polars as pl
 
 from diagnosis.kinds.flows.read.port_rates import Bandwidth, PortRates
 from diagnosis.kinds.flows.read.readers.column_names import plain
+from diagnosis.values.extremes import middle
 
 type Floats = npt.NDArray[np.float64]
 
@@ -45,7 +46,7 @@ def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> Bandwidth:
         inside=pl.col(columns["in"]).cast(pl.Float64),
         outside=pl.col(columns["out"]).cast(pl.Float64),
     ).collect()
-    typical = float(data["t"].median() or 0.0)  # type: ignore[arg-type]
+    typical = middle(data["t"])
     unit = 1.0 if typical < 1e11 else 1e3 if typical < 1e14 else 1e6 if typical < 1e17 else 1e9
     data = data.with_columns(t=pl.col("t") / unit).sort("port", "t")
     falling = (

@@ -11,6 +11,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning import remembered
+from diagnosis.values.extremes import greatest
 
 LIMITS: Final = thresholds.limits("candidate_pairs")
 
@@ -47,7 +48,7 @@ def _most_rules(of_text: pl.DataFrame, budget: int) -> int:
     """The largest number of rules of each text (``rules``, ``size``) with which all of them are within the budget; at
     least one.
     """
-    low, high = 1, int(of_text["rules"].max() or 1)  # type: ignore[arg-type]
+    low, high = 1, greatest(of_text["rules"]) or 1
     while low < high:
         middle = (low + high + 1) // 2
         cost = int((of_text["rules"].clip(upper_bound=middle) * of_text["size"]).sum())
