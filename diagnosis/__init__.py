@@ -20,9 +20,7 @@ __all__ = ["JobHints", "Kind", "Level", "ParseHints", "Parsed", "Role", "Source"
 
 
 def __getattr__(name: str) -> Any:
-    """``parse`` and ``merge`` are imported at first use: their libraries take two seconds to import, and pages never
-    parse.
-    """
+    """``parse`` and ``merge`` are imported at first use: pages never parse."""
     if name in ("merge", "parse"):
         from diagnosis.files import parsing  # noqa: PLC0415  # heavy: polars
         from diagnosis.kinds.logs import log_parsing  # noqa: PLC0415  # heavy: polars

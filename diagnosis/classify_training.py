@@ -55,9 +55,7 @@ FAMILIES = "families"
 
 
 def starter_records() -> list[Record]:
-    """The built-in training set: the examples of the rules, the words of their patterns, and the tree's descriptions of
-    its leaves.
-    """
+    """The built-in training set: examples and words of the rules, descriptions of the leaves."""
     tree = taxonomy.load()
     found = [
         Record((leaf.title, leaf.explanation, leaf.words), leaf.id)

@@ -173,9 +173,7 @@ class Parsed(msgspec.Struct, frozen=True):
 
 
 class ReadRange(Protocol):
-    """Reads ``length`` bytes of the artifact ``path`` from ``offset`` on; the engine's only way to raw bytes in
-    ``diagnose``.
-    """
+    """Reads ``length`` bytes of the artifact ``path`` from ``offset`` on."""
 
     def __call__(self, path: str, offset: int, length: int) -> bytes: ...
 

@@ -215,9 +215,7 @@ class Tar(tarfile.TarFile):
 
 
 class TarContent:
-    """The bytes of a member, as many as arrive. Where the header states more than remains, they end at the next
-    header.
-    """
+    """The bytes of a member, as many as arrive; never those of the next header."""
 
     def __init__(self, source: ForwardReader, info: CheckedTarInfo) -> None:
         self._source = source

@@ -98,9 +98,7 @@ def _shares_of_silence(findings: Sequence[Finding]) -> list[tuple[str, float]]:
 
 
 def _shares_of_slow_job(findings: Sequence[Finding]) -> list[tuple[str, float]]:
-    """The category of the surest finding of flows with a place; else that of slow steps, or of the
-    only alarm.
-    """
+    """The category of the surest finding with a place; else of slow steps, or the only alarm."""
     slow = [f for f in findings if f.what == "slow"]
     placed = [f for f in slow if f.source == "flows" and f.places]
     if placed:

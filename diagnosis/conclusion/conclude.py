@@ -134,9 +134,7 @@ def _chain(found: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
 
 
 def _findings_in_stretches(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
-    """Findings of flows about slow machines within the reported stretches only: healthy jobs have
-    slow steps too.
-    """
+    """Slow machines within the reported stretches only: healthy jobs have slow steps too."""
     spans = [(s.at, s.until or s.at) for s in slow if s.at is not None]
     if condition == "degraded" and not spans:
         return list(rows)

@@ -39,9 +39,7 @@ class Situation(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> str:
-        """As the logs show it. Logs that run to their last line show no end of a job that people
-        say has ended.
-        """
+        """As the logs show it; logs that run on do not show an end that people state."""
         if self.logs.outcome == "running" and self.stated_outcome in STATED_ENDS:
             return "unknown"
         return self.logs.outcome
@@ -58,18 +56,14 @@ class Situation(msgspec.Struct, frozen=True):
 
     @property
     def is_slow(self) -> bool:
-        """Stretches of slow steps; or a slow group or switch, without logs about the end of the
-        job.
-        """
+        """Stretches of slow steps; or, without logs of the end, a slow group or switch."""
         kinds = {row.kind for row in self.flows.slow}
         is_lasting = not self.logs.has_evidence and not kinds.isdisjoint(_LASTING_KINDS)
         return is_lasting or bool(self.slowdowns)
 
     @property
     def is_stuck(self) -> bool:
-        """An alarm of a hang that holds, or held to the end of a job of which nothing shows a good
-        end.
-        """
+        """An alarm of a hang that holds, or held to an end of which nothing good is shown."""
         lasting = [alarm for alarm in self.alarms if alarm.until is None]
         hangs = [alarm for alarm in lasting if alarm.kind == HANG_ALARM]
         is_open = self.outcome != "succeeded"

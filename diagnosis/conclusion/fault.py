@@ -47,9 +47,7 @@ def find_faults(
 
 
 def node_of_ranks(logs: LogDiagnosis, stacks: StackFinding) -> dict[int, str]:
-    """The node of each rank, from the stacks' table and the lines of the logs' events; the first
-    statement counts.
-    """
+    """The node of each rank, from stacks and lines of events; the first statement counts."""
     found: dict[int, str] = {}
     rows: Iterator[DumpedRank | LineRef] = itertools.chain(stacks.ranks, _lines_of(logs.events))
     for rank, node in ((row.rank, row.node) for row in rows):
@@ -72,9 +70,7 @@ def _lines_of(events: Iterable[LogEvent]) -> Iterator[LineRef]:
 
 
 def _groups_by_culprit(named: Sequence[Suspect], node_of: Mapping[int, str]) -> list[list[Suspect]]:
-    """The accused in groups of one culprit each: a node with those of its ranks that are accused as
-    well.
-    """
+    """The accused in groups of one culprit each: a node with its accused ranks."""
     nodes = [suspect for suspect in named if suspect.kind == "node"]
     others = [suspect for suspect in named if suspect.kind != "node"]
     group_of = {node.entity: [node] for node in nodes}
@@ -147,9 +143,7 @@ def places_seen(
 
 
 def _seen_by_logs(logs: LogDiagnosis) -> list[tuple[Place, str]]:
-    """Who wrote the root lines, else the first line about the end, and the devices that root lines
-    name.
-    """
+    """Who wrote the root lines, else the first line of the end; devices that root lines name."""
     seen: list[tuple[Place, str]] = []
     for event in logs.roots:
         in_order = filter(None, (line.node for line in event.writers))

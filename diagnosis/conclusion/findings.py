@@ -80,9 +80,7 @@ def _restart(attempt: Attempt, following: Attempt) -> Finding:
 
 
 def repeated_iterations(attempt: Attempt, following: Attempt) -> int:
-    """The iterations of a launch that the next one had to run again: those after the checkpoint
-    that it loaded.
-    """
+    """The iterations that the next launch ran again: those after the checkpoint that it loaded."""
     if attempt.outcome == "succeeded" or attempt.last is None or following.first is None:
         return 0
     return max(0, attempt.last - following.first + 1)
@@ -166,9 +164,7 @@ def of_flows(flows: FlowFinding) -> list[Finding]:
 
 
 def _slow_machines(row: SlowFinding, job: FlowJob) -> list[Place]:
-    """The culprits of a group that are machines of the job; all of them if its machines are
-    unknown.
-    """
+    """The culprits of a group that are machines of the job; all if its machines are unknown."""
     names, machines = row.culprits or row.members, set(job.nodes)
     return [Place("node", name) for name in names if not machines or name in machines]
 

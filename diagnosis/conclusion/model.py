@@ -73,9 +73,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Disagreement(msgspec.Struct, frozen=True):
-    """A contradiction: what it is ``about`` (outcome, layout, fault), its two sides, and both in
-    one sentence.
-    """
+    """A contradiction ``about`` outcome, layout or fault: two sides, and both in one sentence."""
 
     about: str
     sides: tuple[Side, Side]

@@ -35,9 +35,7 @@ def choose_checks(
     *,
     has_stacks: bool = False,
 ) -> tuple[OfferedCheck, ...]:
-    """At most :data:`MAX_CHECKS` checks of the ``table``, whose cheapest come first; none if
-    nothing is in doubt.
-    """
+    """At most :data:`MAX_CHECKS` of the ``table``, cheapest first; none if nothing is in doubt."""
     if not _is_doubtful(condition, categories, fault) or _is_of_setup(categories, results):
         return ()
     places = _Places(fault, seen)

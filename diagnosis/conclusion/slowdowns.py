@@ -213,9 +213,7 @@ def is_reportable(stretch: Slowdown, min_gpu_s: float) -> bool:
 
 
 def _parts(slow: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Slow steps that belong together: with few usual ones between them, or within one finding
-    (``spans``).
-    """
+    """Slow steps with few usual ones between them, or within one finding (``spans``)."""
     parts: list[list[int]] = [[slow[0]]]
     for before, k in pairwise(slow):
         is_near = k - before <= THRESHOLDS.usual_between + 1

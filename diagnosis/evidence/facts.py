@@ -78,9 +78,7 @@ def _word(text: str) -> str:
 
 
 def number_of(value: str) -> float | None:
-    """The number at the beginning of a value ("400", "34 C", "97 %", "81,231"); None for other text
-    and infinite numbers.
-    """
+    """The number that begins a value ("34 C", "97 %", "81,231"); None for other text."""
     found = _THOUSANDS.match(value) or _NUMBER.match(value)
     if found is None:
         return None

@@ -68,9 +68,7 @@ class Inventory(msgspec.Struct, frozen=True):
 
 
 def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
-    """All facts from job descriptions, inventories, layouts and the form's hints, hints first. Unknown forms are
-    ignored.
-    """
+    """All facts from descriptions, inventories, layouts and the form's hints, hints first."""
     described = [p for p in parsed if p.kind in {Kind.INVENTORY, Kind.LAYOUT}]
     described.sort(key=lambda p: p.path)
     documents = [p.facts["json"] for p in described if isinstance(p.facts.get("json"), dict)]
@@ -119,9 +117,7 @@ def machine_of(row: JsonObject) -> Machine:
 
 
 def _moment(facts: JsonObject, names: Sequence[str]) -> float | None:
-    """The first moment that a description states under one of these names: seconds since the epoch,
-    or ISO 8601.
-    """
+    """The first moment that a description states by these names: epoch seconds or ISO 8601."""
     for name in names:
         stated = facts.get(name)
         if isinstance(stated, (int, float)) and numbers.is_moment(stated):

@@ -83,9 +83,7 @@ class StackFinding(msgspec.Struct, frozen=True):
 
     @property
     def shows_course(self) -> bool:
-        """Whether a dump has a rank, or waits for its peers: another one shows a moment of a job
-        that may be well.
-        """
+        """Whether a dump has a rank, or waits for peers: others show a moment of a sound job."""
         return bool(self.suspects or self.common_wait) or self.rule != _NOTHING_COMPARED
 
     @property

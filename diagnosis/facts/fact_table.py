@@ -34,9 +34,7 @@ _NUMBER: Final = r"^(\d{1,15}(?:\.\d{1,9})?)"
 
 
 class FactRow(NamedTuple):
-    """One row of the table. ``place``: the node, or the file where it names none; ``line`` is
-    1-based, 0 if unknown.
-    """
+    """One row of the table. ``place``: the node, else the file; ``line`` from 1, 0: unknown."""
 
     place: str
     part: str
@@ -86,9 +84,7 @@ def _odd_in_words(row: Mapping[str, str]) -> str:
 
 
 class MeasuredRow(NamedTuple):
-    """What a node measures of a quantity: its median, the ``usual`` one of all nodes, and whether
-    it is far from that.
-    """
+    """A node's median of a quantity, the ``usual`` one of all nodes, and whether it is far."""
 
     stated: FactRow
     usual: str
@@ -184,9 +180,7 @@ def _usual_values(own: pl.DataFrame) -> pl.DataFrame:
 
 
 def _far_numbers(own: pl.DataFrame) -> pl.DataFrame:
-    """Of each number among numbers of one unit of which most are near the middle one, whether it
-    ``is_odd``.
-    """
+    """Of each number of a unit, most near the middle one, whether it ``is_odd``."""
     import polars as pl  # noqa: PLC0415  # heavy
 
     group = (*_COMPARED, "unit")

@@ -81,9 +81,7 @@ class Sum(NamedTuple):
 
 
 def sums(operations: Iterable[Operation]) -> Iterator[Sum]:
-    """The seconds of each computing operation of each worker, step after step, and the stage of each
-    worker. O(n log n).
-    """
+    """The seconds of each worker's computing operations, by step, and its stage. O(n log n)."""
     seconds: dict[tuple[str, str, int], float] = defaultdict(float)
     stages: dict[tuple[str, int], str] = {}
     for one in operations:

@@ -153,9 +153,7 @@ def compared_name(name: str) -> str:
 
 
 def _property_of(name: str) -> tuple[Property, str] | None:
-    """The property that a fact states, with its full name: by that name, or by the one that reports
-    give it.
-    """
+    """The property that a fact states, with its full name: its own or the reports' one."""
     for row in properties():
         if name == row.id:
             return row, name
@@ -253,9 +251,7 @@ def _is_worse(row: Property, value: str, before: str) -> bool:
 
 
 def _value(row: Property, facts: Iterable[_StatedFact]) -> str:
-    """What one node states, in one order; of a row that counts, each value with the number of parts
-    that have it.
-    """
+    """What one node states, in one order; of a row that counts, each value with its parts."""
     of_parts = {(fact.part, _plain(fact.value)) for _, fact in facts}
     parts = Counter(value for _, value in of_parts)
     each = sorted(parts)[: LIMITS.values]

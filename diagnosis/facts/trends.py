@@ -70,9 +70,7 @@ def _counts_work(measure: Measure) -> bool:
 
 
 def drop_of(values: _Floats) -> tuple[float, float] | None:
-    """The usual value before and after a fall that lasts to the end; None without one. A job that
-    stops does no work at all. O(values).
-    """
+    """The usual value before and after a fall that lasts to the end; else None. O(values)."""
     count = len(values)
     if count < THRESHOLDS.steps:
         return None

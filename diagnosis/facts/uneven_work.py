@@ -32,9 +32,7 @@ def lost_to_moving_work(moments: _Floats, usual: float, least: float, places: in
 
 
 def _moving_waits(moments: _Floats) -> _Floats:
-    """Seconds by which each was later than the mean one, less what it usually is later: [places,
-    steps].
-    """
+    """Seconds by which each was later than the mean, less what is usual: [places, steps]."""
     is_known = ~np.isnan(moments)
     mean = np.nansum(moments, axis=0) / np.maximum(is_known.sum(axis=0), 1)
     waits = np.nan_to_num(moments - mean)

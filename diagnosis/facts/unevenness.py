@@ -63,9 +63,7 @@ class Stretch(NamedTuple):
 
 
 def compare_places(measures: Iterable[Measure]) -> list[Result]:
-    """The slow places, one result for a node or, without its name, for a rank; then remarks on
-    uneven work. O(values).
-    """
+    """The slow places, one result for a node or nameless rank; then uneven work. O(values)."""
     groups = _grouped(measures)
     found: dict[tuple[str, str], Result] = {}
     remarks: dict[str, Result] = {}
@@ -187,9 +185,7 @@ def _best_run(gains: _Floats) -> tuple[int, int, float]:
 
 
 def _explained(table: Table, groups: _Groups) -> tuple[str, Table] | None:
-    """The stated size of the work that the times of a table follow, with the table of what remains;
-    None if no size explains them.
-    """
+    """The stated size that a table's times follow, with what remains; else None."""
     for (name, sense, _), rows in sorted(groups.items()):
         sizes = aligned(rows, table) if sense == "size" else None
         if sizes is None:

@@ -106,9 +106,7 @@ def _stated_in_line(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbered_words(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """A line of a table of numbers has the name of its first number, a single word that of its
-    letters.
-    """
+    """A line of numbers is named by its first number, a single word by its letters."""
     values = list(filter(_is_value, words))
     plain = (_NOT_WORDS.sub(" ", word).strip() for word in words if not _is_value(word))
     letters = " ".join(_LETTERS.findall(values[0])) if len(values) == 1 else ""

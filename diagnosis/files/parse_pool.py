@@ -236,9 +236,7 @@ def _read_small(task: Task, kinds: LogKinds) -> SmallLog | None:
 
 
 def _parse_alone(task: Task) -> Parsed | str:
-    """Parses a file that was in progress when a process ended, in a separate process: this shows which file ended
-    it.
-    """
+    """Parses a file again in a process of its own: this shows whether it ended the last one."""
     shutil.rmtree(task.work, ignore_errors=True)
     with _pool(1) as pool:
         try:

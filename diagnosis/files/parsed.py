@@ -22,9 +22,7 @@ _TOGETHER = "together"
 
 
 def save(parsed: Parsed, directory: Path) -> Path:
-    """Writes ``parsed.json`` into ``directory``, where its column files already lie (or are moved to); returns its
-    path.
-    """
+    """Writes ``parsed.json`` into ``directory``, moves the column files there; its path."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in _TABLES:
         file: Path | None = getattr(parsed, name)

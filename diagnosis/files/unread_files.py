@@ -25,9 +25,7 @@ def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Pa
 
 
 def quiet_texts(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:
-    """Texts without progress and without a message that the verdict refers to: mostly outputs of
-    tools.
-    """
+    """Texts without progress and without a message of the verdict: mostly outputs of tools."""
     return _without_verdict(parsed, logs) if logs is not None else []
 
 
@@ -40,9 +38,7 @@ def unread_sentences(unread: Sequence[Parsed]) -> list[str]:
 
 
 def unread_reason(p: Parsed, *, is_compared: bool = False) -> str:
-    """Why nothing was concluded from a file, as a sentence for its row. ``is_compared``: with the
-    same text of other machines.
-    """
+    """Why nothing was concluded from a file. ``is_compared``: with those of other machines."""
     reason = f"{'No evidence' if p.kind == documents.DOCUMENT else 'Not recognised'}: {_form(p)}"
     compared = " Its lines were compared with those of other machines." if is_compared else ""
     return f"{reason}{compared}"

@@ -20,9 +20,7 @@ THRESHOLDS: Final = thresholds.of("lifecycles")
 
 
 def with_stall(logs: LogDiagnosis, stacks: StackFinding, flows: FlowFinding) -> LogDiagnosis:
-    """``logs`` of a stopped job as those of a hang, if stacks or flows show that it had stalled;
-    else unchanged.
-    """
+    """``logs`` of a stopped job as of a hang, if stacks or flows show a stall; else unchanged."""
     is_stop = "decision" in taxonomy.load().get(logs.verdict.id).traits
     if not logs.is_failure or logs.symptom != "crash" or not is_stop:
         return logs
@@ -41,9 +39,7 @@ def _as_end(event: LogEvent) -> LogEvent:
 
 
 def _was_silent(logs: LogDiagnosis, flows: FlowFinding) -> bool:
-    """Whether the last step of every job that flows show ended long before the stop, by the job's
-    own pace.
-    """
+    """Whether the last step of every job in flows ended long before the stop, by its own pace."""
     ends = [event for event in logs.events if event.role == Role.ROOT and event.is_stamped]
     stopped_at = min((end.first_at for end in ends if end.first_at is not None), default=None)
     courses = [job.steps for job in flows.jobs if len(job.steps) > 1]

@@ -24,9 +24,7 @@ _KEPT: Final = Path(__file__).parent / "__pycache__"
 
 @cache
 def table(name: str, package: str = "diagnosis.knowledge") -> Any:
-    """The content of ``<name>.toml``, read once; nobody may change it. Raises ``FileNotFoundError``
-    for a file that does not ship.
-    """
+    """The content of ``<name>.toml``, read once, unchanged. Raises ``FileNotFoundError``."""
     return parsed(resources.files(package).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 

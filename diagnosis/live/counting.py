@@ -31,9 +31,7 @@ LEAD_ADVANCES: Final = 2
 
 
 class _Growth(msgspec.Struct):
-    """What the counts of one range add to a counter. ``interval``: numbers between its last two,
-    None if unknown.
-    """
+    """What a range's counts add to a counter. ``interval``: between its last two, or None."""
 
     steps: list[float] = msgspec.field(default_factory=list)
     pauses: list[Pause] = msgspec.field(default_factory=list)
@@ -56,9 +54,7 @@ def _learn_counter(
     rows: Sequence[CountRow],
     effect: RangeEffect,
 ) -> RangeEffect:
-    """Add the counts of one message. The counter with most advances leads: its numbers are the
-    job's iterations.
-    """
+    """Add one message's counts. The counter with most advances leads: the iterations."""
     counter = job.counters.get(key)
     if counter is not None:
         taken = _rows_in_time(counter, rows)
@@ -95,9 +91,7 @@ def _rows_in_time(counter: CounterState, rows: Sequence[CountRow]) -> Sequence[C
 
 
 def _is_late(row: CountRow, counter: CounterState) -> bool:
-    """Whether a count was printed before the last one, and came after it: of a sender that repeats
-    or was away.
-    """
+    """Whether a count was printed before the last one but came after it."""
     if row.at is None or counter.last_stamp is None:
         return False
     return row.number < counter.number and row.at < counter.last_stamp

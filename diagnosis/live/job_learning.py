@@ -18,9 +18,7 @@ MAX_SOURCES: Final = 4_096
 
 
 def new_state(now: float, before: JobState | None = None) -> JobState:
-    """The state of a job before anything was read. ``before``: that of the same job's last attempt,
-    whose pauses are known.
-    """
+    """A job's state before anything was read. ``before``: that of its last attempt."""
     job = JobState(since=now, watches={watch.id: watch.record() for watch in TABLE})
     if before is not None:
         job.watches[hang.id] = hang.inherit(before)
@@ -28,9 +26,7 @@ def new_state(now: float, before: JobState | None = None) -> JobState:
 
 
 def learn(job: JobState, source: str, observation: Observation, now: float) -> JobState:
-    """Add the observation of one range of ``source``. The state is changed and returned.
-    O(observation).
-    """
+    """Add a range of ``source`` to the state, which is returned. O(observation)."""
     if source in job.sources or len(job.sources) < MAX_SOURCES:
         job.sources[source] = now
     note_lines(job, observation.lines, now)
@@ -49,9 +45,7 @@ def learn(job: JobState, source: str, observation: Observation, now: float) -> J
 
 
 def _learn_stage(job: JobState, effect: RangeEffect) -> None:
-    """The stage at the end of the range. A count ends a stage that another file announced, unless
-    it is older.
-    """
+    """The stage at the end of the range; a count ends one that another file announced."""
     observation = effect.observation
     last_count = _last_count_stamp(observation)
     if effect.has_advanced:

@@ -60,9 +60,7 @@ class CandidateState(msgspec.Struct):
 
 
 class StageEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A stage that was announced since the last count. ``stamp``: of its line; ``seen_at``: when
-    the site read it.
-    """
+    """A stage announced since the last count. ``stamp``: its line's; ``seen_at``: the site's."""
 
     stage: Stage
     stamp: Stamp | None

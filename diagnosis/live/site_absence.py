@@ -58,9 +58,7 @@ def silence_s(job: JobState, now: float) -> float:
 
 
 def may_progress_wait(job: JobState, now: float) -> bool:
-    """Whether lines that show progress may still wait for the site, since it came back after the
-    last progress.
-    """
+    """Whether lines of progress may still wait for the site, which was away since the last."""
     if job.back_at is None or not is_catching_up(job, now):
         return False
     return job.last_progress_at < job.back_at

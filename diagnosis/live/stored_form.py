@@ -27,9 +27,7 @@ def encode(part: object) -> Any:
 
 
 def decode_state(stored: object, now: float) -> JobState:
-    """The state of a job. ``now``: when it began to be followed, if it does not say so. Never
-    raises. O(values).
-    """
+    """The state of a job, followed since ``now`` if it does not say. Never raises. O(values)."""
     parts = _object(stored)
     since = parts.get("since")
     stated: dict[str, Json] = {"since": since if _is_readable(since, Moment) else now, "watches": {}}
@@ -58,9 +56,7 @@ def decode_losses(stored: object) -> list[float]:
 
 
 def decode_observation(sent: object) -> Observation:
-    """An observation as a reader sent it, its texts such as every database can store. Never raises.
-    O(values).
-    """
+    """An observation as sent, its texts fit for every database. Never raises. O(values)."""
     return _decode(plain(sent), Observation, Observation())
 
 

@@ -10,9 +10,7 @@ from diagnosis.processing import faults
 
 
 class CheckedStream(io.RawIOBase):
-    """A stream with a head that was already read; hashes and counts the bytes, and stores the reason of an early
-    end.
-    """
+    """A stream behind a read head; digests and counts its bytes, notes an early end."""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
         self._head = head

@@ -20,9 +20,7 @@ def is_fault(error: BaseException) -> bool:
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """Whether the machine caused the error, not the evidence: a full disk or too little memory. Do not catch such an
-    error.
-    """
+    """Whether the machine caused the error: a full disk, too little memory. Never catch it."""
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _DISK_FULL)
 
 

@@ -98,9 +98,7 @@ def find(function: Callable[..., Any], kinds: Kinds) -> Code | None:
 
 
 def make(function: Callable[..., Any], kinds: Kinds, numba: Any) -> Code | None:
-    """Compiles a loop for these kinds of arguments, and stores the code. None if it needs more than this module can
-    give it.
-    """
+    """Compiles a loop for these arguments and stores it; None if it needs more than that."""
     compiler = importlib.import_module("numba.core.compiler")
     target = importlib.import_module("numba.core.registry").cpu_target
     flags = compiler.Flags()

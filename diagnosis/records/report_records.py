@@ -15,9 +15,7 @@ from diagnosis.values.json_values import JsonObject
 
 
 class InputRow(msgspec.Struct, frozen=True):
-    """One file. ``skipped``: why it could not be used, ``unread``: why nothing was concluded from it; None if it
-    was.
-    """
+    """One file. ``skipped``: why it was not used; ``unread``: why nothing was concluded."""
 
     path: str
     kind: str

@@ -91,9 +91,7 @@ class Clue(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The category with its calibrated confidence in [0, 1], the runner-up and further labels that
-    also apply.
-    """
+    """The category with its confidence in [0, 1], the runner-up, and labels that also apply."""
 
     id: str
     category: str

@@ -37,9 +37,7 @@ class NodeLane(msgspec.Struct, frozen=True):
 
 
 class IterationRow(msgspec.Struct, frozen=True):
-    """One iteration: when it ended, and how long it took. ``odd``: by how many sigmas its lines
-    differ from the others.
-    """
+    """One iteration: when it ended, how long it took; ``odd``: its lines' sigmas from others."""
 
     number: int = msgspec.field(name="n")
     at: float | None = msgspec.field(name="t", default=None)

@@ -38,9 +38,7 @@ _TIMED: Final = late(rf"\b{CLOCK}\b")
 
 
 def are_timed(lines: Iterable[str], share: float) -> bool:
-    """Whether more than a few, and more than this share, of the lines that are not blank have a time
-    of day.
-    """
+    """Whether more than a few, and this share, of the lines with text have a time of day."""
     written = list(filter(str.strip, lines))
     timed = sum(_TIMED.search(line) is not None for line in written)
     return timed > max(_MAX_TIMED_OF_REPORT, share * len(written))

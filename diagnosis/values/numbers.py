@@ -34,8 +34,6 @@ def is_moment(seconds: float) -> bool:
 
 
 def rank(text: str) -> int | None:
-    """The rank in ``text``, below :data:`MAX_RANKS`; None for anything else, such as a time or a
-    job's id.
-    """
+    """The rank in ``text``, below :data:`MAX_RANKS`; None for other text, such as a time."""
     number = whole(text)
     return number if number is not None and number < MAX_RANKS else None

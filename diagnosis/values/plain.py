@@ -39,9 +39,7 @@ _ESCAPES = late(r"(?<!\\)((?:\\\\)*)((?:\\u[0-9a-fA-F]{4})+)")
 
 
 def plain(value: Any) -> Any:
-    """JSON without NaN, tuples or NumPy scalars, its strings as :func:`text` gives them; unknown
-    objects become their text. O(values).
-    """
+    """JSON without NaN, tuples and NumPy scalars, strings as of :func:`text`. O(values)."""
     if isinstance(value, str):
         return text(value)
     if value is None or isinstance(value, int):  # also a truth value
@@ -128,9 +126,7 @@ def visible(value: str) -> str:
 
 
 def visible_json(value: str) -> str:
-    """A JSON document without such characters in its strings, written out or as ``\\u202e``; ends
-    of lines stay.
-    """
+    """A JSON document whose strings hold no such characters as they are or as ``\\u202e``."""
     return visible(_ESCAPES.sub(_visible_escapes, value))
 
 

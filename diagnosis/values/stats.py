@@ -32,9 +32,7 @@ def is_nearly_all(count: int, total: int) -> bool:
 
 
 def fuse(weights: Iterable[float]) -> float:
-    """Independent hints joined by noisy or: each weight in [0, 1] is the probability that its hint
-    alone is right. O(n).
-    """
+    """Independent hints, each right with its weight in [0, 1], joined by noisy or. O(n)."""
     missed = 1.0
     for weight in weights:
         missed *= 1.0 - min(max(weight, 0.0), MAX_WEIGHT)

@@ -25,9 +25,7 @@ class _Slow(NamedTuple):
 
 
 def headline(flows: FlowFinding) -> str:
-    """The sentences for the top of a report that has only flows: what is slow, and who stopped in
-    the middle of an exchange.
-    """
+    """The sentences of a report with flows alone: what is slow, who stopped in an exchange."""
     return _slowness(flows) + _stopped_text(flows)
 
 
@@ -44,9 +42,7 @@ def _stopped_text(flows: FlowFinding) -> str:
 
 
 def _slowness(flows: FlowFinding) -> str:
-    """A slow switch or group comes before single slow steps; among equals the more certain one,
-    then the slower one.
-    """
+    """A slow switch or group before single steps; then the more certain, then the slower one."""
     found = [_Slow(row, FlowJob()) for row in flows.fabric]
     for job in flows.jobs:
         found += [_Slow(row, job) for row in job.slow]

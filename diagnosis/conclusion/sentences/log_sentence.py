@@ -107,9 +107,7 @@ def _of_running_logs(at: str, stated: str) -> str:
 
 
 def _who(logs: LogDiagnosis, accused: Sequence[str], roots: Sequence[LogEvent]) -> str:
-    """The accused nodes, else the switch above the suspects, else on how many nodes the cause was
-    seen.
-    """
+    """The accused nodes, else the switch above the suspects, else on how many nodes it was seen."""
     if accused:
         return f" on {_some_names(accused)}"
     switch = next((culprit.entity for culprit in logs.culprits if culprit.kind == "switch"), None)
@@ -124,9 +122,7 @@ def with_stated_outcome(stated: str, logs: LogDiagnosis, headline: str) -> str:
 
 
 def _root_clause(logs: LogDiagnosis, roots: Sequence[LogEvent], sentence: str) -> str:
-    """The informative clause of the first root line, or of the line that replaces it; nothing if it
-    only repeats the ``sentence``.
-    """
+    """The informative clause of the first root line; nothing if it repeats the ``sentence``."""
     event = next(iter(roots or _events_of_first_line(logs)), None)
     if event is None:
         return ""
@@ -150,9 +146,7 @@ def _location(logs: LogDiagnosis) -> str:
 
 
 def _silence(logs: LogDiagnosis) -> str:
-    """For an unexplained hang: the time of the last progress, and the duration until something
-    ended.
-    """
+    """For an unexplained hang: the last progress, and how long until something ended."""
     dated = logs.timeline.dated_iterations
     if not dated:
         return ""
@@ -219,9 +213,7 @@ def _spread(roots: Sequence[LogEvent]) -> str:
 
 
 def lead_of(writers: Sequence[LineRef]) -> float | None:
-    """The seconds by which the first of these writers was earlier than the second; None if the
-    clocks cannot tell.
-    """
+    """Seconds by which the first writer was earlier than the second; None if clocks cannot tell."""
     times = list(filter(None, [writer.at for writer in writers]))
     is_coarse = all(map(float.is_integer, times))
     lead_s = sum(times[1:2]) - sum(times[:1])

@@ -58,9 +58,7 @@ def _cause_text(leaf: str, p: float) -> str:
 
 
 def _group_text(one: tuple[str, float], other: tuple[str, float]) -> str:
-    """The probability of the group of both candidates: they exclude each other, so their shares add
-    up.
-    """
+    """The probability of both candidates' group: they exclude each other, so shares add up."""
     group = one[0].rpartition(".")[0]
     if group.count(".") < 1 or other[0].rpartition(".")[0] != group:
         return ""

@@ -48,9 +48,7 @@ def sentence(known: Situation, condition: str, fault: Sequence[Fault], leaf: str
 
 
 def _reported_cause(known: Situation, leaf: str) -> str:
-    """The cause that a report names, before the consequence that the logs show; empty where they
-    agree.
-    """
+    """The cause that a report names, before what the logs show; empty where they agree."""
     if not known.logs.is_failure or known.logs.verdict.id == leaf:
         return ""
     causes = [f"{result.headline} Then: " for result in known.results if result.outcome.adds == leaf]
@@ -93,9 +91,7 @@ def _fault_beside_job(known: Situation, fault: Sequence[Fault]) -> str:
 
 
 def _reports_sentence(known: Situation, fault: Sequence[Fault]) -> str:
-    """What was read where there are only reports of machines, and nothing in them alone shows a
-    broken part.
-    """
+    """What was read where there are only reports of machines, and none shows a broken part."""
     if known.doubts:
         return f"{known.doubts[0].headline} This alone does not show a failure. Logs would show how the job went."
     return f"Only reports of machines were read: {_facts_text(known.facts)} Logs would show how the job went."
@@ -113,9 +109,7 @@ def _recovered_sentence(known: Situation, fault: Sequence[Fault]) -> str:
 
 
 def _repeated_text(logs: LogDiagnosis) -> str:
-    """How many iterations were run again after restarts; empty if none, or if the logs do not count
-    them.
-    """
+    """How many iterations were run again; empty if none, or if the logs do not count them."""
     count = sum(itertools.starmap(repeated_iterations, pairwise(logs.attempts)))
     if not count:
         return ""

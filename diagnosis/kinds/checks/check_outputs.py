@@ -61,9 +61,7 @@ def _result_of(check: Check, text: str, path: str) -> Result | None:
 
 
 def read_results(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
-    """The results among the artifacts, in the order of their paths. Reads the head of each small
-    text.
-    """
+    """The results among the artifacts, by path. Reads the head of each small text."""
     readable = [part for part in parsed if part.kind in _READ_KINDS]
     small = [part for part in readable if 0 < part.bytes <= MAX_OUTPUT_BYTES]
     results = (_result_of_file(part.path, read_) for part in sorted(small, key=lambda part: part.path))

@@ -25,9 +25,7 @@ _KNOWN: Final = (('"traceEvents"', "a trace of a profiler (Chrome's trace format
 
 
 def form_of(head: str) -> str:
-    """The form of a text that begins with ``head``: ``"a table"``, ``"JSON"``, ``"XML"``,
-    ``"text"`` or the name of a known format.
-    """
+    """The form that begins with ``head``: a table, JSON, XML, text or a known format's name."""
     head = head[:HEAD_BYTES]
     for word, name in _KNOWN:
         if word in head:

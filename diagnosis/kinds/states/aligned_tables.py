@@ -55,9 +55,7 @@ def blocks_of(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def read(lines: Sequence[str]) -> Table | None:
-    """The table that lines without a blank one between them are; None of any other lines.
-    O(lines x width).
-    """
+    """The table that adjacent lines are; None of other lines. O(lines x width)."""
     cut = [line[:MAX_WIDTH].expandtabs().rstrip() for line in lines[:MAX_LINES]]
     title = _title_lines(cut)
     body = cut[title:]
@@ -125,9 +123,7 @@ def _stands_in(line: str, edges: Sequence[int]) -> bool:
 
 
 def _between_blanks(lines: Sequence[str]) -> Table:
-    """The table whose columns are parted by blanks in all of its lines; it has no rows if they are
-    few.
-    """
+    """The table whose columns blanks part in all lines; without rows if lines are few."""
     kept = [line for line in lines if not _RULE.fullmatch(line)]
     if len(kept) <= _MIN_ROWS:
         return Table((), ())

@@ -16,9 +16,7 @@ PART_LABELS: Final = ("mountpoint", "gpu", "device", "port", "interface")
 
 
 class Entry(NamedTuple):
-    """One property as it was found. ``node`` is empty where the report does not name the
-    machine.
-    """
+    """One property as it was found. ``node`` is empty where the report names no machine."""
 
     path: tuple[str, ...]
     value: str

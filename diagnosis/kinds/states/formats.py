@@ -82,9 +82,7 @@ class Format(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def rows(self) -> tuple[re.Pattern[str], ...]:
-        """Patterns with the groups ``name``, ``value`` and, if they have it, ``part`` or ``node``,
-        for the shape of the same name.
-        """
+        """Patterns with the groups ``name``, ``value`` and perhaps ``part`` or ``node``."""
         return tuple(map(re.compile, self.row_patterns))
 
 

@@ -78,9 +78,7 @@ def _in_time(result: Result, fact: Fact, states: Mapping[str, str]) -> Result:
 
 
 def _rows_by_name(names: Iterable[tuple[_Ids, str]]) -> dict[tuple[_Ids, str], list[FaultRow]]:
-    """The rows that judge each property of reports of these formats: reports repeat few names many
-    times.
-    """
+    """The rows that judge each property of these formats: reports repeat few names."""
     return {key: [row for row in bad_values.load() if row.is_about(*key)] for key in set(names)}
 
 
@@ -152,9 +150,7 @@ def _is_beyond(row: FaultRow, fact: Fact, peers: Peers) -> bool:
 
 
 def _number(row: FaultRow, value: str) -> float | None:
-    """The number of a value; 0 for words that say that there is nothing to compare with the peers
-    ("<inactive>").
-    """
+    """The number of a value; 0 for words of nothing to compare ("<inactive>")."""
     if row.below_peers is None or row.value is None:
         return number_of(value)
     says_nothing = row.value.match(value) is not None

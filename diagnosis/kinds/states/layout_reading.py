@@ -25,16 +25,12 @@ MAX_SIZE: Final = 1 << 20
 
 
 def read_layouts(quiet: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]:
-    """The quiet texts that have a layout, by path, as reports. What states times or levels is a
-    log. O(bytes read).
-    """
+    """The quiet texts with a layout, as reports; what states times is a log. O(bytes read)."""
     return _reports(filterfalse(_is_dated, quiet), read)
 
 
 def read_decided(parsed: Iterable[Parsed], read: ReadRange) -> dict[str, Parsed]:
-    """The texts that are reports whatever their words say, by path: no rule for messages sees them.
-    O(bytes read).
-    """
+    """The texts that are reports whatever their words say, by path. O(bytes read)."""
     logs = (one for one in parsed if one.kind in LOG_KINDS and one.lines)
     texts = (one for one in logs if one.lines <= THRESHOLDS.few_lines or not _is_log(one))
     return _reports(texts, read, layouts.is_decided)

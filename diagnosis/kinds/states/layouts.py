@@ -105,9 +105,7 @@ def no_family() -> Format:
 
 
 def family_of_part(entry: Entry, family: Format) -> Format:
-    """The layout of a single fact: its part and its property say more than the whole text, whose
-    family is given.
-    """
+    """The layout of one fact: part and property say more than the whole text's family."""
     own = _of_words(f"{entry.part} {'.'.join(entry.path)}")
     return family if own.id == _NO_FAMILY else own
 
@@ -216,9 +214,7 @@ class _Lines:
         return [Entry((*path, name), value, 0, part) for name, value in stated]
 
     def _open(self, indent: int, body: str) -> None:
-        """What is further right belongs to this line, if it is the first, numbers a part, or ends
-        with a colon.
-        """
+        """Opens what is further right: the first line, a numbered part, or one with a colon."""
         numbered = _NUMBERED.fullmatch(body)
         is_title = not self._levels or numbered is not None or body.endswith(":")
         if is_title and len(self._levels) < MAX_DEPTH:
@@ -278,9 +274,7 @@ def _header(before: str, body: str, least: int) -> tuple[list[str], _Split]:
 
 
 def _is_header(names: Sequence[str], cells: Sequence[str]) -> bool:
-    """Whether words name the columns of cells, of which one holds a number. A table of nothing else
-    names no part.
-    """
+    """Whether words name the columns of cells, of which one holds a number."""
     is_table = len(names) == len(cells)
     is_named = all(map(_COLUMN.fullmatch, names)) and len(set(names)) == len(names)
     is_mixed = any(map(_DIGIT.search, cells)) and not all(map(_NUMBER.fullmatch, cells))

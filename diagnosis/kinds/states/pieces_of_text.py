@@ -76,9 +76,7 @@ def _joined(waiting: Piece | None, piece: Piece) -> tuple[Piece | None, Piece]:
 
 
 def _is_of_another_tool(waiting: Piece, piece: Piece) -> bool:
-    """Whether a text below a heading has a layout of its own and follows a table, which has no
-    headings within.
-    """
+    """Whether a text below a heading follows a table and has a layout of its own."""
     is_table = waiting.form is not None and waiting.form.shape in _TABLES
     return is_table and bool(layouts.entries(without_title(piece.text)))
 

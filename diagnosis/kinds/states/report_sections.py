@@ -86,9 +86,7 @@ def _section(piece: Piece, facts: int) -> Section:
 
 
 def sniff(head: bytes, path: str) -> bool:
-    """Whether a file that begins with ``head`` is a state report: a known sign, and few lines with
-    a time of day.
-    """
+    """Whether a file is a state report: a known sign, few lines with a time of day."""
     text = _text(head[:_HEAD_BYTES])
     form = format_of(text) if text is not None else None
     if text is None or form is None:
@@ -123,9 +121,7 @@ def parse(data: bytes, path: str) -> Parsed:
 
 
 def log_of(data: bytes) -> bytes:
-    """``data`` with blanks in place of all that is not read as a log: lines and bytes keep their
-    numbers. Empty if nothing is.
-    """
+    """``data`` with blanks for what is no log: lines and bytes keep their numbers."""
     text = _text(data)
     pieces = list(cut(text)) if text is not None else []
     if not any(piece.is_log for piece in pieces):
@@ -144,9 +140,7 @@ def facts_of(parsed: Parsed) -> list[Fact]:
 
 
 def facts_of_formats(parsed: Parsed) -> list[tuple[frozenset[str], Fact]]:
-    """Each fact with the ids of the formats that judge it; with those of the file where it was
-    stored without.
-    """
+    """Each fact with the ids of the formats that judge it, or those of its file."""
     stored = parsed.facts.get("states") or ()
     every = frozenset(parsed.facts.get("formats") or ())
     return [(_only(*row[5:]) or every, _fact(*row[:5])) for row in stored]
@@ -171,9 +165,7 @@ def nodes_of_pods(parsed: Iterable[Parsed]) -> dict[str, str]:
 
 
 def _is_of_pod(fact: Fact) -> bool:
-    """Whether a fact is of a pod with a node: of a table any, of a document the one that names
-    it.
-    """
+    """Whether a fact is of a pod with a node: any of a table, the naming one of a document."""
     has_place = bool(fact.part and fact.place.name)
     is_top = "." not in fact.name
     return has_place and (is_top or fact.name.endswith("spec.nodeName"))
@@ -188,9 +180,7 @@ def _series_of(format_ids: frozenset[str]) -> list[Series]:
 
 
 def measures_of(parsed: Parsed) -> list[Measure]:
-    """The series of a file of records, one for each place and quantity; numbers that are none are
-    left out.
-    """
+    """The series of a file of records by place and quantity, without what is no number."""
     ids = frozenset(parsed.facts.get("formats") or ())
     known = {row.name: row for row in _series_of(ids)}
     values: dict[tuple[str, str, str], list[float]] = {}

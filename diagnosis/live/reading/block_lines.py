@@ -126,9 +126,7 @@ class BlockLines:
         return tuple(found)
 
     def _first_of_rules(self, rows: Places) -> list[tuple[int, int]]:
-        """The first line of each rule and its message, at most :data:`MAX_ERRORS`, in the order of
-        the lines.
-        """
+        """The first line of each rule and its message, in order, at most :data:`MAX_ERRORS`."""
         messages, places = np.unique(self._prepared.message[rows], return_index=True)
         first: dict[str, tuple[int, int]] = {}
         for place, message in sorted(zip(places.tolist(), messages.tolist(), strict=True)):
@@ -147,9 +145,7 @@ class BlockLines:
         return LineTallies(errors=int(errors), retries=int(retries))
 
     def _bad_end(self, rows: Places) -> str:
-        """The first line that tells that a process ended badly: the code differs between lines of
-        one message.
-        """
+        """The first line of a bad end of a process: the code differs within one message."""
         is_bad = words.regex("watched", "bad_end")
         for row in rows[:MAX_ENDS].tolist():
             text = self._prepared.rows.one(row, MAX_LINE_CHARS)

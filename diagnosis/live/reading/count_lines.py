@@ -82,9 +82,7 @@ class CountLines:
 
 
 class NumberLines:
-    """The lines of one log without a known counter, of whose numbers one may count; they are added
-    in their order.
-    """
+    """A log's lines without a known counter, one of whose numbers may count, in order."""
 
     def __init__(self, announced: Iterable[AnnouncedStage]) -> None:
         self._announced = deque(announced)

@@ -79,9 +79,7 @@ def examples(prepared: Prepared, places: npt.NDArray[np.int64]) -> pl.DataFrame:
 
 
 def _closing(messages: pl.DataFrame) -> list[int]:
-    """The messages with which a program or a launcher says that it ends well. The next count shows
-    that it does not.
-    """
+    """Messages in which a program or a launcher ends well; the next count denies it."""
     is_denied = pl.col("text").str.contains(words.pattern("outcome", "not_success"))
     is_closing = pl.col("text").str.contains(words.pattern("outcome", "closing")) & ~is_denied
     is_good_end = pl.col("example").str.contains(words.pattern("phrases", "ended_well"))

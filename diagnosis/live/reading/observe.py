@@ -31,9 +31,7 @@ MAX_STATES: Final = MAX_COUNTER_LINES
 
 
 class Range(NamedTuple):
-    """New whole lines of a file: ``data``, from byte ``offset`` on. ``head``: the file's beginning,
-    which shows its kind.
-    """
+    """New whole lines of a file from byte ``offset`` on. ``head``: the file's beginning."""
 
     path: str
     head: bytes
@@ -42,9 +40,7 @@ class Range(NamedTuple):
 
 
 def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[Observation]:
-    """The observation of each range; the empty one of those that are no logs. Never raises on
-    content.
-    """
+    """The observation of each range; an empty one of what is no log. Never raises."""
     known_zone = time_zone(zone, [])
     with_states = [_with_states_as_lines(one) for one in ranges]
     found = [Observation() for _ in ranges]
@@ -68,9 +64,7 @@ def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[Observation]:
 
 
 def _is_plain(one: Range, kinds: LogKinds) -> bool:
-    """Whether a range can be read together with others: UTF-8 without a mark and without wrapped
-    lines.
-    """
+    """Whether a range can be read with others: UTF-8, no mark, no wrapped lines."""
     if kinds.of(one.head, one.path) is None or _mark_bytes(one):
         return False
     return lines.is_plain(one.data)

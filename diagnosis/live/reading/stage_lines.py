@@ -41,9 +41,7 @@ def announced_stages(lines: Sequence[StageLine]) -> list[AnnouncedStage]:
 
 
 def last_stage(lines: Sequence[StageLine], last_count_row: int) -> tuple[str | None, int | None]:
-    """The stage at the end of the range and its time: that of the last line; training, if counts
-    follow the line that begins it.
-    """
+    """The stage at the end of the range, and its time; training, if counts follow."""
     if not lines:
         return None, None
     last = lines[-1]

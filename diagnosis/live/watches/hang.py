@@ -21,9 +21,7 @@ record: Final = HangState
 
 
 def learn(state: HangState, job: JobState, effect: RangeEffect) -> None:
-    """Remember the longest time of each stage, and the counts of pauses that no announced stage
-    explains.
-    """
+    """Remember each stage's longest time, and the counts of pauses that none explains."""
     usual_s = hang_limits.known_interval_s(job)
     silences = job.longest_silence_s
     for pause in effect.pauses:
@@ -71,9 +69,7 @@ def _learn_pause(
 
 
 def inherit(before: JobState) -> HangState:
-    """What the next attempt of a job knows of its pauses: its steps may be others, its stages are
-    the same.
-    """
+    """What the next attempt knows of pauses: its steps may be others, its stages are not."""
     known = before.watch_state(id, HangState)
     return HangState(dict(known.stages), list(known.pauses), list(known.passed))
 
@@ -119,9 +115,7 @@ def is_pause_likely(job: JobState) -> bool:
 
 
 def is_expected(job: JobState, pause: Pause) -> bool:
-    """Whether the time between two counts is an evaluation that was to be expected, and no slow
-    step.
-    """
+    """Whether the time between two counts is an expected evaluation, and no slow step."""
     usual_s = count_interval_s(job)
     if usual_s is None or pause.seconds <= hang_limits.late_s(usual_s):
         return False

@@ -38,9 +38,7 @@ def has_gone_on(job: JobState, moment: float) -> bool:
 
 
 def allowed_s(state: HangState, job: JobState) -> float:
-    """How long the job may go without progress: until its present stage began, and what this stage
-    may take.
-    """
+    """How long progress may stop: until the present stage began, and what that may take."""
     usual_s = known_interval_s(job)
     if usual_s is None:
         return float(THRESHOLDS.launch_s)
@@ -58,9 +56,7 @@ def allowed_s(state: HangState, job: JobState) -> float:
 
 
 def _present_stage(state: HangState, job: JobState) -> str:
-    """The stage in which the job is; the end of a job that announced no evaluation begins with its
-    last count.
-    """
+    """The stage of the job; an unannounced evaluation begins with the last count."""
     if job.stage_now != TRAINING or not job.is_last:
         return job.stage_now
     return TRAINING if state.of_stage(EVALUATION) else SHUTDOWN
@@ -116,9 +112,7 @@ def line_silence_allowed_s(state: HangState, job: JobState) -> float | None:
 
 
 def _kinds_of_pause(state: HangState, job: JobState) -> list[Sequence[PauseRow]]:
-    """The former pauses of each kind that the present one may be; none where one of them is the
-    first of its kind.
-    """
+    """The former pauses of each kind that the present one may be; none if one is the first."""
     stage = job.stage_now
     recurring = recurring_pauses(state, job, job.iteration)
     if stage == TRAINING:

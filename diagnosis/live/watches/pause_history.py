@@ -16,9 +16,7 @@ MAX_STAGE_TIMES: Final = 32
 
 
 class PauseRow(msgspec.Struct, frozen=True, array_like=True):
-    """One pause. ``after``: the count before it; ``silence_s``: the longest time in it without a
-    line.
-    """
+    """One pause ``after`` a count; ``silence_s``: the longest time in it without a line."""
 
     after: Count
     seconds: Seconds

@@ -173,9 +173,7 @@ def begun_stages(job: JobState, effect: RangeEffect) -> list[str]:
 
 
 def _stage_of_window(touched: list[str]) -> str:
-    """The stage to which a window belongs that touches these: a launch, else the first that is not
-    training.
-    """
+    """The stage of a window that touches these: a launch, else the first but training."""
     if LAUNCH in touched:
         return LAUNCH
     return next((stage for stage in touched if stage != TRAINING), TRAINING)

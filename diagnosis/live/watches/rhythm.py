@@ -38,9 +38,7 @@ def max_pause_s(likely: Sequence[float]) -> float:
 
 
 def _same_kind(known: Pauses, iteration: int | None, interval: int) -> Pauses:
-    """The pauses of the kind that is due after ``iteration``; all, if the counts do not tell the
-    long ones from the short.
-    """
+    """The pauses of the kind due after ``iteration``; all, if counts do not tell kinds."""
     short, long = _short_and_long(known)
     if iteration is None or len(long) < THRESHOLDS.multiples:
         return known
@@ -71,9 +69,7 @@ def _short_and_long(known: Pauses) -> tuple[Pauses, Pauses]:
 
 
 def _is_due(iteration: int, first: int, period: int, interval: int) -> bool:
-    """Whether a pause that comes every ``period`` counts, once at ``first``, comes after
-    ``iteration``.
-    """
+    """Whether a pause every ``period`` counts, once at ``first``, follows ``iteration``."""
     half = period / 2
     distance = abs((iteration - first + half) % period - half)
     return distance < interval

@@ -38,9 +38,7 @@ class NodeLines(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SilentState(msgspec.Struct):
-    """``count``: counts of the job without those after announced pauses; ``nodes``: node -> its
-    lines.
-    """
+    """``count``: the job's counts but after announced pauses; ``nodes``: node -> its lines."""
 
     count: Count = 0
     nodes: dict[str, NodeLines] = {}

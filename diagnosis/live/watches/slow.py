@@ -127,9 +127,7 @@ def _add_step(
     enough: float,
     now: float,
 ) -> None:
-    """Add one step, of a count that took ``count_s``, and judge. ``enough``: the sum that is an
-    alarm.
-    """
+    """Add one step, of a count of ``count_s``, and judge. ``enough``: the sum of an alarm."""
     if not any(state.sums):
         state.begin_suspicion(now)
     state.sums = _added_sums(state.sums, log_likelihood_ratios(usual, step_s), enough)
@@ -164,9 +162,7 @@ def _end_suspicion(state: SlowState, enough: float) -> None:
 
 
 def find_alarm(state: SlowState, job: JobState, now: float) -> Alarm | None:
-    """The alarm since the first of the slow steps. The step that is not finished counts for what it
-    took so far.
-    """
+    """The alarm since the first slow step; the unfinished one counts for its time so far."""
     usual = state.usual_step
     if usual is None:
         return None

@@ -45,9 +45,7 @@ def _is_recurrence(state: HangState, after: int, iteration: int, interval: int) 
 
 
 def first_round_s(state: HangState, job: JobState, iteration: int | None) -> float:
-    """Seconds that the first pause at a round count may take, of a job that announces no
-    evaluation.
-    """
+    """Seconds of the first pause at a round count, in a job that announces no evaluation."""
     is_announced = any(mark.stage == EVALUATION for mark in job.marks)
     if iteration is None or is_announced or state.of_stage(EVALUATION):
         return 0.0
@@ -82,9 +80,7 @@ def _reached_units(state: HangState) -> Iterator[int]:
 
 
 def round_units(iteration: int, interval: int) -> Iterator[int]:
-    """The round numbers that ``iteration`` completes; negative ones if the first iteration is
-    called 0.
-    """
+    """The round numbers that ``iteration`` completes; negative if the first is called 0."""
     if iteration <= 0:
         return
     units = [unit for unit in THRESHOLDS.round_counts if unit >= THRESHOLDS.round * interval]

@@ -49,9 +49,7 @@ def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False, memo: M
 
 @dataclasses.dataclass(slots=True)
 class _Packer:
-    """The bytes of one value so far. No closures: they would hold what they see until they are
-    collected.
-    """
+    """The bytes of one value so far. No closures: they would keep what they see."""
 
     disk: Disk | None
     is_kept: bool

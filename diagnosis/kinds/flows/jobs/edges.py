@@ -133,9 +133,7 @@ def without_hubs(edges: pl.DataFrame, one_way: Bools) -> tuple[pl.DataFrame, lis
 
 
 def without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Drops pairs that are silent in most of the slices in which both their ends are busy: probes, checks between
-    jobs, ssh.
-    """
+    """Drops pairs that are silent while both ends are busy: probes, checks, ssh."""
     if edges.is_empty():
         return edges
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()

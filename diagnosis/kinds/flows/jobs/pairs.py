@@ -84,9 +84,7 @@ class Pairs:
         return self._carried[types]
 
     def carries(self, flows: Flows, count: int, *types: str) -> Bools:
-        """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the
-        gradients' records.
-        """
+        """Mask of the records on pairs of these types; of mixed pairs only the gradients'."""
         is_beside = DP in types and OTHER not in types and bool(self.extra_size.any())
         extra = self.extra_size if is_beside else None
         mask = flows.column(np.bool_, _is_carried, self.of(*types), extra, beside=[self.index(flows, count)])
@@ -189,9 +187,7 @@ def _one_way_pairs(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -
 
 
 def _closed_rings(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
-    """Pairs of a closed ring: every member sends to one other and hears from one other, and all hops move about the
-    same.
-    """
+    """Pairs of a closed ring: each member sends to one and hears from one, all about the same."""
     chosen = np.minimum(forth, moved - forth) <= THRESHOLDS.max_ring_back_share * moved
     src, dst = np.where(2 * forth > moved, a, b), np.where(2 * forth > moved, b, a)
     out, into = np.bincount(src[chosen], minlength=count), np.bincount(dst[chosen], minlength=count)
@@ -276,9 +272,7 @@ def _gradient_time_share(flows: Flows, pair: Ints32, gradients: Bools, main: Flo
 
 
 def _share_evidence(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tuple[Floats, Floats, Floats]:
-    """Pairs that exchange one and the same size do the same thing: they share their evidence, so that lost records
-    matter less.
-    """
+    """Pairs of one and the same size share their evidence: lost records matter less."""
     own_key = -1.0 - np.arange(len(sizes.frequent))
     same = np.where(
         (sizes.frequent == 1) & (sizes.main > 0), np.round(np.log(np.maximum(sizes.main, 1.0)) / 0.02), own_key

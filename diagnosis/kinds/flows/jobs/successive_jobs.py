@@ -44,9 +44,7 @@ def split_successive(job: JobFlows, capture: Capture) -> list[JobFlows]:
 
 
 def _jobs_within(job: JobFlows, capture: Capture, t0: float, t1: float, part: JobFlows) -> list[JobFlows]:
-    """The jobs of some addresses in a part of the time, recognised again: pairs that are silent later may belong to the
-    earlier job.
-    """
+    """The jobs of addresses in a part of the time, recognised again: pairs may change jobs."""
     flows = capture.flows
     own = np.zeros(len(capture.names), dtype=bool)
     own[job.members] = True

@@ -323,9 +323,7 @@ def _burst_ends(transfers: SeenTransfers) -> SeenTransfers:
 
 
 def most_frequent_difference(a: SeenTransfers, b: SeenTransfers, grid: float, *, sharp: bool) -> float | None:
-    """The most frequent difference between ends of equal transfers; None if there is no peak (``sharp``: a clear
-    one).
-    """
+    """The most frequent difference between ends of equal transfers; None without a peak."""
     differences = []
     for size in np.intersect1d(a.size, b.size):
         x, y = a.end[a.size == size], b.end[b.size == size]

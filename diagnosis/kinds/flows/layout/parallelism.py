@@ -93,9 +93,7 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture, stated: Mapping[s
 
 
 def _simultaneous_gpus(job: JobFlows, capture: Capture, at_once: Presence) -> int:
-    """Number of simultaneous GPUs of the job: its addresses, with two ports of one GPU in the inventory counted
-    once.
-    """
+    """Simultaneous GPUs of the job: its addresses, two ports of one GPU counted once."""
     own: dict[tuple[str, str] | int, int] = {}
     first, last = at_once.first.copy(), at_once.last.copy()
     for m in job.members.tolist():
@@ -326,9 +324,7 @@ def _tensor_ranks(
 
 
 def _evidence_of_groups(groups: int, present: list[int], values: Ints, scatter: Floats, *, fine: bool) -> float:
-    """The evidence that rings with so many members ``present`` form ``groups`` groups: by lockstep, and
-    by sizes.
-    """
+    """The evidence, by lockstep and sizes, that rings of ``present`` members form ``groups``."""
     together, odds = 0.6, 3 * THRESHOLDS.inside_first_log_odds
     if fine:
         together, odds = 2.0, THRESHOLDS.inside_first_log_odds

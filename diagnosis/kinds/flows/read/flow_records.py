@@ -79,9 +79,7 @@ class RecordWriter:
         self._end_thread()
 
     def add(self, table: pl.DataFrame) -> None:
-        """Takes rows of ``SCHEMA`` (missing columns become null); rows without time or address are counted and left
-        out.
-        """
+        """Takes rows of ``SCHEMA``; leaves out and counts those without time or address."""
         if not table.height:
             return
         wanted = [

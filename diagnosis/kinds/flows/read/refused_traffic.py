@@ -53,9 +53,7 @@ class Refusals:
                 self.refused[place] += 1
 
     def places(self) -> list[tuple[str, str, int]]:
-        """Receivers, their ports and the number of senders that were refused there, where nobody
-        passed, most senders first.
-        """
+        """Receivers, ports and how many senders were refused where nobody passed, most first."""
         found = self.refused.most_common()
         return [(*place, senders) for place, senders in found if place not in self.passed]
 

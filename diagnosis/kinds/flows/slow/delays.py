@@ -132,9 +132,7 @@ class Delays:
         return float(lost.sum() ** 2 / (lost**2).sum())
 
     def _weights(self, rows: Sequence[int]) -> Floats:
-        """The weight of each step, 1 or less, so that none outweighs the others of its stretch: who
-        is slow delays most of them.
-        """
+        """The weight of each step, at most 1, so that none outweighs the others of its stretch."""
         lost = np.maximum(self.excess[rows], self.min_excess)
         slow = lost[lost > self.min_excess]
         if not len(slow):
@@ -287,9 +285,7 @@ def leaves_of(members: Iterable[int], capture: Capture) -> dict[int, str]:
 
 
 def _uplinks(hops: Sequence[tuple[str, str]], leaf_of: dict[str, str]) -> list[tuple[tuple[str, ...], Bools]]:
-    """Each leaf that has other hops than those that cross its boundary; leaves crossed by the same hops are one
-    candidate.
-    """
+    """Each leaf with hops that do not cross its boundary; leaves of equal hops are one."""
     leaves = np.array([(leaf_of.get(one), leaf_of.get(other)) for one, other in hops], object).reshape(-1, 2)
     found: dict[bytes, tuple[list[str], Bools]] = {}
     for leaf in sorted(set(leaf_of.values()) - {""}):

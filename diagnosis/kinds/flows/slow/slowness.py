@@ -134,9 +134,7 @@ def _clearly_beyond(running: Floats) -> Bools:
 
 
 def is_significant(steps: Steps, first: int, last: int) -> bool:
-    """True if the steps first..last took longer than the others, significantly and by 1.5 %: else
-    nobody waited.
-    """
+    """Whether steps first..last took longer, significantly and by 1.5 %: else nobody waited."""
     seconds = steps.normalised_s
     inside = np.zeros(len(seconds), dtype=bool)
     inside[first : last + 1] = True
@@ -149,9 +147,7 @@ def is_significant(steps: Steps, first: int, last: int) -> bool:
 
 
 def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Episode]:
-    """Episodes in which transfers took longer than their units' usual, or than their peers' do.
-    O(n log n) in units and steps.
-    """
+    """Episodes of transfers slower than usual, or than their peers'. O(n log n)."""
     cells = transfers.cells
     episodes: list[Episode] = []
     for kind in cells["kind"].unique().sort().to_list():
@@ -243,9 +239,7 @@ def gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list[
 
 
 def merge_findings(found: list[SlowReport]) -> list[SlowReport]:
-    """Joins findings with the same machines (or addresses, if no machine is known) that overlap or
-    follow each other closely.
-    """
+    """Joins findings with the same machines, or addresses, that overlap or follow closely."""
     out: list[SlowReport] = []
     for slow in sorted(found, key=lambda s: (s.t0, -s.t1)):
         for other in out:

@@ -22,9 +22,7 @@ MAX_DIFFERENCE = 0.25
 
 
 def cut_by_pattern(flows: Flows, has_bytes: bool, resolution: float) -> Cut | None:
-    """Cuts at each new beginning of the pattern of bursts. None if no pattern repeats at least three times. O(n log
-    n).
-    """
+    """Cuts where the pattern of bursts begins; None if none repeats three times. O(n log n)."""
     used = bursts_of(flows, has_bytes)
     stops, begins = used.gaps
     if len(begins) < 6:

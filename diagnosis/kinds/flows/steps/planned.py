@@ -27,9 +27,7 @@ MAX_STEPS_APART: Final = 2000
 
 
 def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
-    """The steps, begun after the planned pauses before them, and a sentence about these (empty: none). O(records +
-    steps).
-    """
+    """The steps, begun after planned pauses, and a sentence on these. O(records + steps)."""
     if len(steps) < THRESHOLDS.min_pauses * THRESHOLDS.min_steps_apart or not len(job.flows):
         return steps, ""
     first = np.minimum(np.searchsorted(job.flows.start, steps.start), len(job.flows) - 1)

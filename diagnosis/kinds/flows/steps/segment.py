@@ -157,9 +157,7 @@ def bursts_of(flows: Flows, has_bytes: bool, since: float = -np.inf, *, is_every
 
 
 def judge(bursts: Bursts, stop: Floats, begin: Floats, how: str) -> Cut:
-    """Applies both laws to the parts between boundaries (the first and last part may be incomplete and are left
-    out).
-    """
+    """Applies both laws to the parts between boundaries, without the first and the last."""
     running = bursts.total
     total = bursts.before(begin)
     moved = np.diff(total)

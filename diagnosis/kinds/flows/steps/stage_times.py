@@ -49,9 +49,7 @@ class StageTimes:
 
 
 def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, capture: Capture) -> StageTimes | None:
-    """Times of all stages of all pipelines that are plain chains; None if there is none. O(n log n)
-    in transfers between stages.
-    """
+    """Times of all stages of plain chains; None without one. O(n log n) in transfers."""
     count = len(capture.names)
     chosen = pairs.of(PP)
     place = np.full(count, -1, dtype=np.int64)
@@ -96,9 +94,7 @@ def _first_directions(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl
 
 
 def _chain_order(group: Ints, a: Ints, b: Ints) -> list[int] | None:
-    """The nodes of a group in the order of their chain; None if it is no plain chain (interleaved
-    stages form a ring).
-    """
+    """The nodes of a group in the order of their chain; None if it is no plain chain."""
     inside = {int(m) for m in group}
     near: dict[int, list[int]] = {m: [] for m in inside}
     for x, y in zip(a.tolist(), b.tolist(), strict=True):
@@ -175,9 +171,7 @@ def _times(passages: pl.DataFrame, last: pl.DataFrame, chain: Ints, place: Ints,
 
 
 def unbalanced_stages(times: StageTimes) -> list[tuple[int, float, float]]:
-    """Stages that compute longer than the others all the time: (stage from 0, its seconds, the
-    others' seconds).
-    """
+    """Stages that always compute longer: (stage from 0, its seconds, the others' seconds)."""
     usual = np.nanmedian(times.seconds, axis=1)
     later_stages = sorted(set(times.stage.tolist()) - {0})
     level = {s: float(np.nanmedian(usual[times.stage == s])) for s in later_stages}
@@ -202,9 +196,7 @@ def _factor_against_before(times: StageTimes, first: int, last: int) -> Floats:
 
 
 def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[int, float]]:
-    """Nodes that computed longer in steps first..last than otherwise, the worst first, with the
-    factor; none if no node differs.
-    """
+    """Nodes that computed longer in steps first..last than else, worst first, with factors."""
     ratio = _factor_against_before(times, first, last)
     worst = float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 0.0
     if worst < THRESHOLDS.min_slow_factor:

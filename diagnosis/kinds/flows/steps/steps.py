@@ -70,9 +70,7 @@ class Steps:
 
     @property
     def normalised_s(self) -> Floats:
-        """The seconds each step would have taken with the usual amount of work: slowness is judged
-        by these.
-        """
+        """The seconds of each step with the usual amount of work, by which slowness is judged."""
         return self.seconds if self.work is None else np.asarray(self.seconds / self.work)
 
 
@@ -104,9 +102,7 @@ def _rare_traffic(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | Non
 
 
 def _is_finer(finer: Cut, cut: Cut | None) -> bool:
-    """Whether the cut of the rare traffic shows steps that the cut of all traffic joins or does not
-    find.
-    """
+    """Whether the cut of rare traffic shows steps that the cut of all joins or misses."""
     if (
         finer.odd_share > THRESHOLDS.max_odd
         or finer.uneven_bytes > THRESHOLDS.max_few_uneven
@@ -117,9 +113,7 @@ def _is_finer(finer: Cut, cut: Cut | None) -> bool:
 
 
 def _find_cut(traffic: Flows, pairs: Pairs, capture: Capture) -> Cut | None:
-    """The cut of all groups together; of one sender if the collectors' clocks disagree, or if all
-    together show none.
-    """
+    """The cut of all groups together; of one sender if clocks disagree or none is found."""
     together = None if clocks_disagree(pairs) else _best_cut(traffic, capture)
     return together or _best_cut(_busiest_sender(traffic), capture)
 
@@ -179,9 +173,7 @@ def _regular_cut(plain: Cut, even: Cut | None) -> Cut | None:
 
 
 def _without_hidden_steps(traffic: Flows, best: Cut, capture: Capture) -> Cut:
-    """The cut with the boundaries that a different stretch hides: a part of it moves the bytes of
-    several steps.
-    """
+    """The cut with the boundaries that a stretch hides whose part moves several steps' bytes."""
     moved = _part_volumes(traffic, best, capture)
     if not len(moved) or moved.max() <= 1.7 * np.median(moved):
         return best
@@ -241,9 +233,7 @@ def _finest_cut(cuts: list[Cut]) -> Cut:
 
 
 def _whole_steps_of(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
-    """Makes whole steps from boundaries; an incomplete first or last part is kept if its bytes show
-    that it is whole.
-    """
+    """Makes whole steps; a first or last part is kept if its bytes show that it is whole."""
     moved = np.diff(moved_before(traffic, np.concatenate([[-np.inf], cut.begin, [np.inf]]), capture.has_bytes))
     usual = float(np.median(moved[1:-1]))
     # Directly after the boundary: the next step's other traffic begins long before its pacing traffic.

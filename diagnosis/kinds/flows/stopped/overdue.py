@@ -36,9 +36,7 @@ class Overdue:
 
 
 def overdue_member(job: JobFlows, steps: Steps, capture: Capture) -> Overdue | None:
-    """The machine for whose message the others wait; None if no step broke off, or its order does
-    not tell.
-    """
+    """The machine whose message the others wait for; None if no step broke off or none tells."""
     first = max(1, len(steps) - THRESHOLDS.steps)
     usual = _messages(job, steps, capture, first)
     if len(steps) - first < THRESHOLDS.least_steps or not _is_steady(usual, len(steps)):

@@ -115,9 +115,7 @@ def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[Sl
 
 
 def _add_lasting(job: JobAnalysis, capture: Capture) -> list[SlowReport]:
-    """Adds to a job's findings what is slow in all of it, in place of what that explains; returns those
-    of switches.
-    """
+    """Replaces what lasting slowness explains in a job's findings; returns those of switches."""
     assert job.steps is not None
     assert job.transfers is not None
     _, usual, _ = slow_steps(job.steps)

@@ -335,9 +335,7 @@ def _directions_seen(part: Flows, number: Ints32, pairs: int) -> Bools:
 
 
 def _common_node(capture: Capture) -> str:
-    """The machine that takes part in every record, or an empty string; not for two machines that only exchange with
-    each other.
-    """
+    """The machine in every record; empty where there is none, or where only two exchange."""
     flows = capture.flows
     names = sorted({p.node for p in capture.places.values()} - {""})
     number = {name: i for i, name in enumerate(names)}

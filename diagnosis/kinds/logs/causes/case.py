@@ -64,9 +64,7 @@ class Case(FailureFacts, frozen=True, kw_only=True, dict=True):
         return self.has_lead and self.roots.weights[self.lead.event] >= roots.THRESHOLDS.doubtful
 
     def in_words(self, row: EventRow) -> str:
-        """An event in words, for a sentence: its rule's meaning, else a clause of its line as a
-        quotation.
-        """
+        """An event for a sentence: its rule's meaning, else a clause of its line in quotes."""
         title = self.meaning(row.signature or "", row.example, row.template)
         if row.signature and not title[1:2].isupper():
             return title[:1].lower() + title[1:]

@@ -32,9 +32,7 @@ _CHECK: Final = Check("divergence", "Lines of progress", "", "", 0.0, "node", ()
 
 
 class Rise(NamedTuple):
-    """A loss that rose and stayed: the value ``at`` which it began, its levels ``before`` and
-    ``after``.
-    """
+    """A loss that rose and stayed: ``at`` which value, its levels ``before`` and ``after``."""
 
     at: int
     before: float
@@ -62,9 +60,7 @@ def risen_loss(facts: Facts) -> tuple[Result, ...]:
 
 
 def find_rise(losses: Sequence[float]) -> Rise | None:
-    """The rise of these losses, in the order of their steps; None where they fell to the end, came
-    back, or are too few. O(losses).
-    """
+    """The rise of these losses by step; None where they fell again or are few. O(losses)."""
     values = np.asarray(losses, dtype=float)
     if len(values) < THRESHOLDS.steps or values.min() <= 0:
         return None

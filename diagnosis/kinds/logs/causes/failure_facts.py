@@ -146,9 +146,7 @@ class FailureFacts(Facts, frozen=True, kw_only=True, dict=True):
 
     @property
     def consequence_at(self) -> int | None:
-        """The time of the first consequence: not before the last progress, because training that goes on has no
-        consequences yet.
-        """
+        """The time of the first consequence, not before the last progress."""
         return self._consequence[0]
 
     @property
@@ -192,9 +190,7 @@ def slowdown_window(pace: Pace) -> int:
 
 
 def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
-    """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and
-    progress.
-    """
+    """Stages of the job as (stage, from, to) in ns, from the first markers and progress."""
     marked = facts.catalogue.occurrences.join(facts.marks, on="masked").drop_nulls("first_at")
     rows = list(marked.select("first_at", "stage", "is_end").iter_rows())
     points = facts.pace.points["at"].drop_nulls().sort()

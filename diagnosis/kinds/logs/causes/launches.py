@@ -223,9 +223,7 @@ def errors_before_ranks(catalogue: Catalogue) -> set[int]:
 
 
 def _file_events(catalogue: Catalogue) -> pl.DataFrame:
-    """The events of each file of one process, with their kinds: which end a process, which are
-    ordinary lines.
-    """
+    """The events of each file of one process, with whether they end it or are ordinary."""
     events, occurrences = catalogue.events, catalogue.occurrences
     by_file = occurrences.group_by("file").agg(
         ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique()

@@ -26,16 +26,12 @@ _CHECK: Final = Check("not_finite", "Lines of progress", "", "", 0.0, "node", ()
 
 
 def lasting_events(facts: Facts) -> frozenset[int]:
-    """The events whose lines show a loss that is not a number up to the last line of progress of a
-    file. O(occurrences).
-    """
+    """The events that show a loss that is no number to the last progress. O(occurrences)."""
     return frozenset(_last_occurrences(facts)["event"].to_list())
 
 
 def lost_numbers(facts: Facts) -> tuple[Result, ...]:
-    """That the loss was not a number to the end, and from where on; empty if it was one.
-    O(messages + lines read).
-    """
+    """That the loss was no number to the end, and since when; else empty. O(messages + lines)."""
     occurrences = _last_occurrences(facts)
     first = occurrences.sort("first_line", "file").head(1)
     if first.is_empty():
@@ -70,9 +66,7 @@ def _known(facts: Facts) -> list[int]:
 
 
 def _numbers_lost(facts: Facts) -> list[int]:
-    """The messages of progress in which a number is none any more, under any name: the same wording
-    with a number there counted before.
-    """
+    """The messages of progress in which a number that was there before is none any more."""
     counting = facts.progress.points.group_by("masked").agg(first=pl.col("n").min())
     said = facts.table.messages.join(counting, on="masked").select("masked", "text", "first")
     begun: dict[str, int] = {}

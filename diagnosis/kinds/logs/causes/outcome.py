@@ -148,9 +148,7 @@ def _is_torn_down(bad: pl.DataFrame) -> bool:
 
 
 def _is_going_on(facts: FailureFacts) -> bool:
-    """Whether the last progress is so near to the end of the evidence that the job may still run,
-    and nobody says that it has ended.
-    """
+    """Whether the last progress is so near to the end of the evidence that the job may run."""
     point_at, last_at = facts.pace.last_at, facts.last_at
     if facts.inventory is not None and facts.inventory.ended_at is not None:
         return False
@@ -162,9 +160,7 @@ def _is_going_on(facts: FailureFacts) -> bool:
 
 
 def _runs_to_the_last_line(facts: FailureFacts) -> bool:
-    """The same in a job without times: the last progress is as near to the end of its file as lines
-    of progress are to each other.
-    """
+    """The same without times: the last progress is as near to its file's end as to others."""
     points = facts.progress.points if facts.progress is not None else None
     if points is None or points.is_empty() or points["at"].drop_nulls().len():
         return False

@@ -208,9 +208,7 @@ def _is_slow(case: Case) -> bool:
 
 
 def _is_near_slowdown(case: Case, at: int | None) -> bool:
-    """Whether a cause is nearer to the beginning of the slowdown than to the end of the job, where the cause of a crash
-    is.
-    """
+    """Whether a cause is nearer to the slowdown's beginning than to the end of the job."""
     slow_at, last_at = case.pace.slow_at, case.last_at
     if at is None or slow_at is None:
         return True

@@ -78,9 +78,7 @@ def survived_events(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def _since_a_stop(catalogue: Catalogue, survived: Set[int]) -> set[int]:
-    """The stops from outside, and all events from the first of them on: these do not show that an
-    error ended the job. O(events).
-    """
+    """The stops from outside and all events since: no error ended the job. O(events)."""
     events = catalogue.events.with_columns(began=event_starts(catalogue))
     is_stop = catalogue.is_stop & (pl.col("role") == Role.TEARDOWN)
     is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(sorted(survived))
@@ -209,9 +207,7 @@ def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
 
 
 def _steady_edges(occurrences: pl.DataFrame) -> pl.DataFrame:
-    """For each file the line from which on one of these messages is printed several times more, by
-    its mean distance.
-    """
+    """For each file the line after which a message is printed several times more."""
     repeated = occurrences.filter(pl.col("n") >= 2 * THRESHOLDS.survived_points)
     apart = (pl.col("last_line") - pl.col("first_line")) / (pl.col("n") - 1)
     edge = pl.col("last_line") - (THRESHOLDS.survived_points - 1) * apart
@@ -279,9 +275,7 @@ def told_above_the_output(catalogue: Catalogue) -> set[int]:
 
 
 def withdrawn_complaints(facts: Facts) -> set[int]:
-    """Events of a complaint that each of their writers withdrew later: "server OK" after "server
-    not responding".
-    """
+    """Complaints that each of their writers withdrew later: "server OK" after "not responding"."""
     catalogue, found = facts.catalogue, set[int]()
     events = catalogue.events
     said = set(events["signature"].drop_nulls())

@@ -39,9 +39,7 @@ def last_exceptions(catalogue: Catalogue) -> set[int]:
 
 
 def crashes_of_ended(catalogue: Catalogue) -> set[int]:
-    """Native crashes of processes that an exception had ended: they died while their objects were
-    taken down. O(occurrences).
-    """
+    """Native crashes of processes that an exception had ended before. O(occurrences)."""
     if not (catalogue.events["category"] == _CRASH).any():
         return set()
     is_crash = pl.col("category").eq_missing(_CRASH) & ~pl.col("is_system")

@@ -94,9 +94,7 @@ def _votes(hint: Hint, rule: Signature | None) -> list[tuple[str, float, str]]:
 
 
 def _ordered_by_spread(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
-    """The categories of a rule's words: a fault that machines share comes first where many report
-    it, last where one does.
-    """
+    """A rule's categories: what machines share comes first where many report it, else last."""
     tree = taxonomy.load()
 
     def is_second(name: str) -> bool:

@@ -103,9 +103,7 @@ class Model(msgspec.Struct, frozen=True):
         return self.confirmed / (self.confirmed + 50)
 
     def predict(self, template: str) -> dict[str, float]:
-        """Probability of each leaf for one masked message, most probable first; empty if no word of
-        it is known.
-        """
+        """Probability of each leaf for a masked message, highest first; empty: no known word."""
         vector = self._vector(template)
         if not vector:
             return {}
@@ -113,9 +111,7 @@ class Model(msgspec.Struct, frozen=True):
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def coverage(self, template: str) -> float:
-        """The share of the words of a message that the training has seen, in [0, 1]; 0 without
-        words.
-        """
+        """The share of a message's words that the training has seen, in [0, 1]; 0 without any."""
         words = words_of(template)
         return sum(word in self.idf for word in words) / len(words) if words else 0.0
 
@@ -144,9 +140,7 @@ def features_of(template: str) -> list[str]:
 
 
 def words_of(template: str) -> list[str]:
-    """The words of a masked message, lower case, without masks, headers and long numbers.
-    O(characters).
-    """
+    """The words of a masked message, lower case, without masks and long numbers. O(characters)."""
     text = _MASK.sub(" ", _HEADER.sub(" ", template))
     return [word.lower() for word in _WORD.findall(text)]
 

@@ -43,9 +43,7 @@ RANGES_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
 
 
 class Range(msgspec.Struct, frozen=True):
-    """A row of the table. ``before``: the lines of the ranges before it; ``followed``: of
-    :func:`records.followed_records`.
-    """
+    """A row of the table: ``before``: lines before it; ``followed``: of ``followed_records``."""
 
     file: str
     lines: int

@@ -44,9 +44,7 @@ type Heads = npt.NDArray[np.void]
 
 
 def flags(message: pl.Expr, style: pl.Expr, hay: Haystack = ANY) -> pl.Expr:
-    """Flags of normalised messages (without header, with leading white space); ``style`` is null if the line states no
-    time.
-    """
+    """Flags of normalised messages without header; ``style`` is null if no time is stated."""
     bits = (
         pl.when(hay.contains(message, _CONTINUES)).then(INDENTED).otherwise(0)
         + pl.when(hay.contains(message, _OPENER)).then(OPENER).otherwise(0)

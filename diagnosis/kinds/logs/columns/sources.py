@@ -60,9 +60,7 @@ MAX_DOUBTFUL_CONFIDENCE = 0.5
 
 
 class PathWriter(msgspec.Struct, frozen=True):
-    """The writer that a path states. ``local_rank`` is a rank's number on its node (torchrun's
-    ``attempt_N/<local rank>/``).
-    """
+    """The writer that a path states. ``local_rank``: of ``attempt_N/<local rank>/``."""
 
     node: str | None = None
     rank: int | None = None
@@ -73,9 +71,7 @@ class PathWriter(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1 << 14)
 def from_path(path: str) -> PathWriter:
-    """Reads node, rank, local rank and torchrun's attempt from an artifact's path, such as
-    ``logs/node-3/attempt_0/5/stderr.log``.
-    """
+    """Node, rank, local rank and attempt in a path: ``logs/node-3/attempt_0/5/stderr.log``."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     if not parts:
         return PathWriter()
@@ -311,7 +307,5 @@ def _without_counts(sources: Sequence[Source], lines: Sequence[int]) -> Sequence
 
 
 def unsettle_labels(source: Source) -> Source:
-    """``source`` as it was before :func:`settle_labels`, so that ranges of one file can be counted
-    together.
-    """
+    """``source`` as before :func:`settle_labels`, so that ranges of a file count together."""
     return replace(source, node=source.label, confidence=0.9) if source.label else source

@@ -142,9 +142,7 @@ def with_dates() -> tuple[pl.Expr, pl.Expr]:
 
 
 def time_in_year(before: int, after: int) -> pl.Expr:
-    """The column ``time`` with year-less stamps moved from one year to another; 29 February becomes 1 March if there is
-    none.
-    """
+    """The column ``time`` moved from one year to another; 29 February may become 1 March."""
     since = pl.col("time") - _new_year(before)
     if not calendar.isleap(before):
         since = pl.when(since >= _TO_LEAP_DAY).then(since + _DAY).otherwise(since)

@@ -33,9 +33,7 @@ type _Writer = tuple[str, int | None]
 
 
 def ranks_behind(case: Case) -> tuple[Result, ...]:
-    """The few writers whose last step is before that of most others, one result for each. Reads up
-    to ``LIMITS.lines`` lines.
-    """
+    """The few writers whose last step is before most others', each with a result."""
     last = _last_steps(case)
     if len(last) < THRESHOLDS.writers:
         return ()

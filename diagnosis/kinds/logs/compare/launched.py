@@ -44,9 +44,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 def ranks_behind(case: Case) -> tuple[Result, ...]:
-    """The few ranks that launched fewer collectives than most. Reads the last such lines of each
-    writer. O(lines of the traces).
-    """
+    """The few ranks that launched fewer collectives than most. O(lines of the traces)."""
     traces = case.table.messages.filter(case.table.says(r"\bNCCL INFO \w+: opCount "))
     if traces.is_empty():
         return ()

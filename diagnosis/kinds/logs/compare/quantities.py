@@ -55,9 +55,7 @@ _TIMES: Final = ("work", "wait")
 
 
 class Quantity(NamedTuple):
-    """A stated quantity. ``unit``: ``s`` for a time of a known unit, else as written; ``value`` in
-    that unit.
-    """
+    """A stated quantity. ``unit``: ``s`` for known units of time, else as written."""
 
     name: str
     sense: str
@@ -148,9 +146,7 @@ def _without_numbers(before: str) -> str:
 
 @lru_cache(4096)
 def _kind(before: str, unit: str) -> _Kind | None:
-    """What a number is, by the words before it and its unit; None for a number that says
-    neither.
-    """
+    """What a number is, by the words before it and its unit; None if neither says it."""
     name = _name(before)
     told = {word.lower() for word in _WORD.findall(_CAMEL.sub(" ", name))}
     seconds = _units().get(unit.lower(), 0.0)
@@ -165,9 +161,7 @@ def _kind(before: str, unit: str) -> _Kind | None:
 
 
 def _name(before: str) -> str:
-    """The words before a number that name it: the key of a field, else the last words of its clause
-    behind another number.
-    """
+    """The words that name a number: the key of a field, else the last words of its clause."""
     clause = _CLAUSE.split(before)[-1].rstrip()
     parts = [part.rstrip("=:").split("=") for part in clause.split()]
     tokens: list[str] = list(chain.from_iterable(parts))

@@ -50,9 +50,7 @@ type _Key = tuple[str, int, str, str]
 
 
 def measured(case: Case) -> tuple[Measure, ...]:
-    """What the ranks, or else the nodes, of a case state of their steps.
-    O(messages + occurrences + lines read).
-    """
+    """What ranks, or nodes, state of their steps. O(messages + occurrences + lines read)."""
     return measures_in(case.table, messages(case), case.read, case.node_of_rank)
 
 
@@ -93,9 +91,7 @@ def _machine(machine_of: Mapping[int, str | None], rank: int | None) -> str:
 
 
 def _of_writers(lines: Sequence[_Line]) -> Iterator[_Line]:
-    """Lines of one wording with their ranks, as they or their headers state them; without those of
-    unknown writers.
-    """
+    """Lines of one wording with their ranks, as stated; without those of unknown writers."""
     texts = [text for _, text, _, _ in lines]
     ranks = writer_numbers.ranks_of(texts, [rank for (_, rank), _, _, _ in lines])
     for ((node, _), text, path, line), rank in zip(lines, ranks, strict=True):

@@ -59,9 +59,7 @@ def launch_numbers(paths: Sequence[str]) -> dict[str, int]:
 
 
 def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
-    """The job of each path, by its description's directory or by the scheduler's number in the
-    path; empty if there is only one.
-    """
+    """The job of each path, by its description's directory or its number; empty for one."""
     rooted = _jobs_by_directory(logs, _log_roots(parsed))
     if len(set(rooted.values())) > 1:
         return rooted

@@ -150,9 +150,7 @@ def _not_before(at: int | None, first_at: int | None) -> int | None:
 
 
 def _lines(case: Case, row: EventRow, own: pl.DataFrame, most: int, cause_nodes: Collection[str] = ()) -> pl.DataFrame:
-    """Some lines of an event, those of the nodes ``cause_nodes`` if there are any, with the best guess of
-    their times.
-    """
+    """Some lines of an event, of ``cause_nodes`` if there are any, with their likely times."""
     rows = case.placed(case.table.rows(case.catalogue.masked(row.event), limit=most))
     # the same words elsewhere are the echo of the fault, not the fault
     of_cause = (
@@ -189,9 +187,7 @@ def _line_refs(case: Case, rows: pl.DataFrame) -> tuple[LineRef, ...]:
 
 
 def _of_last_launch(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows that no progress of their file follows, or only the few steps of a grace period; all
-    where there are none.
-    """
+    """The rows behind all progress of their file but a grace period's steps; else all."""
     points = case.progress.points.sort("file", "line")
     last = pl.col("line").tail(survived.THRESHOLDS.survived_points)
     edges = points.group_by("file").agg(edge=last.min())

@@ -63,9 +63,7 @@ def _without_failure(case: Case, cause: Category) -> Place | None:
 
 
 def _decided_outside(case: Case, cause: Category) -> Place | None:
-    """A decision of the scheduler. A stop that launchers received has another reason: perhaps a machine that fell
-    silent before.
-    """
+    """A decision of the scheduler; a launcher's stop has another reason."""
     is_stop = case.roots.by == fallbacks.LAUNCHER_STOPPED
     if is_stop or cause.blames != "nobody" or _is_of_one(case, cause):
         return None
@@ -90,9 +88,7 @@ def _of_the_program(case: Case, cause: Category) -> Place | None:
 
 
 def _named_lost(case: Case, cause: Category) -> Place | None:
-    """All machines that a scheduler or an agent names as lost, unless it names most of the job: then
-    something failed that all share.
-    """
+    """All machines named as lost, unless these are most: then something that all share failed."""
     names = _named_nodes(case)
     is_of_host = cause.id.startswith("hardware.host")
     if not is_of_host or len(names) < 2 or case.roots.nodes:  # one has the rules below

@@ -83,9 +83,7 @@ def _by_rule(roots: Sequence[LogEvent]) -> list[list[LogEvent]]:
 
 
 def _root_sentence(case: Case, same: Sequence[LogEvent]) -> str:
-    """Root events of one meaning as one clause: how many lines, on how many nodes, where the first
-    is.
-    """
+    """Root events of one meaning in a clause: how many lines, on which nodes, the first."""
     lead = same[0]
     count = sum(event.count for event in same)
     lines = counted(count, "line", "lines")

@@ -34,9 +34,7 @@ class StepsAside:
 
 
 def begin(facts: Facts) -> StepsAside:
-    """Begins the steps; those done in this process are done once their results are wanted.
-    O(messages × properties + occurrences).
-    """
+    """Begins the steps, or does them when wanted. O(messages × properties + occurrences)."""
     measures_in = partial(rank_measures.measures_in, machine_of=facts.node_of_rank)
     return StepsAside(
         _begun(facts, "watchdogs", watchdogs.messages, watchdogs.states_in),

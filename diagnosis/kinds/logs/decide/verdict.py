@@ -86,9 +86,7 @@ def conclude(case: Case) -> LogDiagnosis:
 
 
 def _is_without_failure(outcome: str, when: Moment) -> bool:
-    """Whether a job ended well or nothing is known of its end, and it neither hung nor became
-    slow.
-    """
+    """Whether a job ended well, or nobody knows how, and neither hung nor became slow."""
     if outcome == "succeeded":
         return True
     has_ended_badly = outcome in ("failed", "cancelled")
@@ -126,9 +124,7 @@ def _healthy(case: Case) -> LogDiagnosis:
 
 
 def _root_events(case: Case, when: Moment) -> list[int]:
-    """The root events to show, heaviest first. If no line names the cause, the messages of the end
-    replace it: a kill, a limit, a cancel.
-    """
+    """The root events, heaviest first; without a cause the messages of the end."""
     if case.roots.members:
         return _first_decision(case, list(case.roots.members))
     if when.symptom == "hang":
@@ -145,9 +141,7 @@ def _root_events(case: Case, when: Moment) -> list[int]:
 
 
 def _consequence_lines(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
-    """The lines to read if none names a cause: those of a consequence or an end; with several nodes
-    only the first line.
-    """
+    """The lines to read if none names a cause: of a consequence or an end; of many nodes one."""
     event = fallbacks.line_to_read(case, case.roots.scores)
     if event is None:
         return ()
@@ -161,9 +155,7 @@ def _consequence_lines(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef,
 
 
 def _first_decision(case: Case, roots: list[int]) -> list[int]:
-    """Of a scheduler's decisions only the first: it implies the end of the steps of a cancelled
-    job.
-    """
+    """Of a scheduler's decisions the first: it implies the end of a cancelled job's steps."""
     is_decision = pl.col("category").fill_null("").str.starts_with("platform.scheduler")
     decided = case.events.filter(pl.col("event").is_in(roots) & is_decision)
     is_later = pl.col("first_at") > pl.col("first_at").min() + int(THRESHOLDS.decision_s * SECOND)
@@ -200,18 +192,14 @@ def _hint(case: Case, row: EventRow, role: Role, weight: float) -> classify.Hint
 
 
 def _is_lone(case: Case, row: EventRow) -> bool:
-    """Whether one machine of many prints an event, other than that of rank 0, which may be the only
-    one to do so.
-    """
+    """Whether one machine of many prints an event, other than that of rank 0."""
     nodes = case.nodes_of([row.event])
     is_of_one = len(nodes) == 1 and case.total > 2
     return is_of_one and case.node_of(0) not in (None, *nodes)
 
 
 def _verdict(case: Case, roots: Sequence[int], found: classify.Classification, where: Place, when: Moment) -> Verdict:
-    """The category: that of the root events; if no rule knows one of them, that of structure
-    alone.
-    """
+    """The category of the root events; if no rule knows one, that of structure alone."""
     # watchdogs print the same for every hang: what ranks called is better evidence
     is_mismatch = where.mechanism == MISMATCH and found.category.id in REPLACED_BY_MISMATCH
     is_known = any(case.event(event).signature for event in roots)
@@ -269,9 +257,7 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
 
 
 def _indicator(case: Case, event: LogEvent, line: LineRef) -> Indicator:
-    """The words of one line that state the fault, and what it names; its writer, where it names no
-    other.
-    """
+    """The words of one line that state the fault, and what it names, or its writer."""
     place = {"file": [case.table.files.index(line.file)], "offset": [line.offset], "length": [line.length]}
     (text,) = raw_lines.read_lines(pl.DataFrame(place), case.table.files, case.read)
     found = indicators.extract(text, event.signature or None, case.rules)
@@ -283,8 +269,6 @@ def _indicator(case: Case, event: LogEvent, line: LineRef) -> Indicator:
 
 
 def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:
-    """Links incidents of one cause: a hash over root templates, or over symptom and mechanism;
-    never category, node, rank or time.
-    """
+    """Links incidents by root templates, or symptom and mechanism; never by node or time."""
     content = "\n".join([f"mask {MASK_VERSION}", *(sorted(set(templates)) or [symptom, mechanism])])
     return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -40,9 +40,7 @@ def of_failure(case: Case, votes: float) -> dict[str, float]:
 
 
 def of_no_failure(case: Case) -> dict[str, float]:
-    """The columns of a verdict that nothing failed. ``problem``: the best score of a line that
-    might begin a failure.
-    """
+    """The columns of a verdict that nothing failed. ``problem``: the best score of a line."""
     worst = max(case.roots.scores.values(), default=0.0)
     is_open = pl.col("is_exception") & ~case.is_survived & (pl.col("jobs_with_it") == 0)
     return {
@@ -55,9 +53,7 @@ def of_no_failure(case: Case) -> dict[str, float]:
 
 
 def probability(kind: str, columns: Mapping[str, float]) -> float:
-    """The chance in [0, 1] that a verdict is right, by the fit of ``kind``: failure or
-    no_failure.
-    """
+    """The chance in [0, 1] that a verdict is right. ``kind``: failure or no_failure."""
     fitted = _fits()[kind]
     weights: dict[str, float] = fitted["weights"]
     total = float(fitted["intercept"]) + sum(weights[name] * value for name, value in columns.items())

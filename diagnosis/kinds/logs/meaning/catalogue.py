@@ -146,9 +146,7 @@ class Catalogue(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_stop(self) -> pl.Expr:
-        """Events that tell that somebody stopped the job: a decision of a person or a scheduler, a
-        signal received.
-        """
+        """Events of a stop from outside: a decision of a person or a scheduler, a signal."""
         return self.has("decision") | pl.col("is_told_to_stop")
 
     def occurrences_of(self, which: pl.Expr) -> pl.DataFrame:
@@ -164,18 +162,14 @@ class Catalogue(msgspec.Struct, frozen=True, dict=True):
 
 
 def nameless(table: LogTable) -> pl.DataFrame:
-    """The messages (``masked``, ``text``, ``example``) without names of the job's machines.
-    O(characters of messages).
-    """
+    """The messages without names of the job's machines. O(characters of messages)."""
     nodes, told = table.sources["node"].drop_nulls().unique().to_list(), table.messages
     hidden, anonymous = hosts.hide_hosts(told["text"], nodes), hosts.anonymise_hosts(told["example"], nodes)
     return told.select("masked", text=hidden, example=anonymous)
 
 
 def _placed(occurrences: pl.DataFrame, of: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
-    """The occurrences of events with event and writer. A large job has millions: their own columns
-    are shared, not copied.
-    """
+    """The occurrences of events with event and writer. Shared columns are not copied."""
     said, by = occurrences["masked"].to_frame(), occurrences["source"].to_frame()
     of_message = said.join(of, on="masked", how="left", maintain_order="left")
     of_source = by.join(sources, on="source", how="left", maintain_order="left")
@@ -388,9 +382,7 @@ def _explained_waits(here: pl.DataFrame, first: Mapping[str, int | None]) -> set
 
 
 def failure_events(events: pl.DataFrame) -> pl.Series:
-    """The events that may belong to a failure: a rule says so, or the line has the level error and no healthy job
-    prints it.
-    """
+    """The events that may belong to a failure: a rule says so, or an error that no other has."""
     has_role = pl.col("role").is_in([Role.ROOT, Role.CASCADE, Role.TEARDOWN, Role.CONFIRMATION])
     claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR) | pl.col("is_exception"))
     return events.select(~pl.col("is_ordinary") & (has_role | claims)).to_series()

@@ -45,9 +45,7 @@ def with_words(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def first_row(lines: pl.Series, name: str) -> str:
-    """The id of the first row of a file of words whose pattern is near the beginning of one of
-    ``lines``; empty for none.
-    """
+    """The id of the first row whose pattern is near the beginning of a line; else empty."""
     heads = lines.str.head(400)
     hay = Haystack.of(heads)
     return next((word.id for word in words.load(name) if hay.contains(heads, word.pattern).any()), "")

@@ -91,9 +91,7 @@ class Roster(msgspec.Struct, frozen=True):
 
 
 class Statements(msgspec.Struct, frozen=True):
-    """``every``: statements that name machines, or state ranks per node; ``no_name``: words that
-    are no names.
-    """
+    """``every``: what names machines or ranks per node; ``no_name``: words that are no names."""
 
     every: tuple[Statement, ...]
     no_name: frozenset[str]
@@ -107,9 +105,7 @@ def statements() -> Statements:
 
 
 def roster_of_lines(lines: Iterable[str]) -> Roster:
-    """The statements of these lines, in the order of their file; at most :data:`MAX_NODES` names.
-    O(lines).
-    """
+    """What these lines state, in order; at most :data:`MAX_NODES` names. O(lines)."""
     known = statements()
     reading = _Reading()
     for line in lines:
@@ -224,9 +220,7 @@ def _stated_names(parts: Mapping[str, str | None], not_names: frozenset[str]) ->
 
 
 def expand_node_list(text: str) -> list[str]:
-    """The names of a node list: ``gpu[001-003,7],login1``, or PBS's ``n3/0*8+n4/0*8``. At most
-    :data:`MAX_NODES`.
-    """
+    """The names of ``gpu[001-003,7],login1``, or PBS's ``n3/0*8+n4/0*8``, up to a limit."""
     if "+" in text or "/" in text:
         return list(dict.fromkeys(part.partition("/")[0] for part in text.split("+") if part))[:MAX_NODES]
     out: list[str] = []
@@ -335,9 +329,7 @@ def apply_roster(
 
 
 def _with_pods(found: Roster, table: LogTable, node_of_pod: Mapping[str, str]) -> Roster:
-    """The roster with the pods that write lines, by their names or by names that end with these
-    ("pod-worker-2.log").
-    """
+    """The roster with the pods that write lines, by names or their ends ("pod-worker-2.log")."""
     nodes_of = dict(found.node_of_pod)
     for writer in table.sources["node"].drop_nulls().unique().sort().to_list():
         words = str(writer).split("-")

@@ -55,9 +55,7 @@ _STAGE_ROWS: Final = RememberedAnswers(_stage_rows)
 
 
 def stage_of_frames(lines: list[str]) -> str | None:
-    """The stage from the frames of a traceback: the most reliable rule that any frame matches,
-    innermost frames first if equal.
-    """
+    """The stage of a traceback's frames, by the most reliable rule, innermost first."""
     rows = words.load("frames")
     for row in rows:
         if any(re.search(row.pattern, line, re.IGNORECASE) for line in lines):
@@ -66,7 +64,5 @@ def stage_of_frames(lines: list[str]) -> str | None:
 
 
 def stage_after_end(stage: str, trained: bool) -> str:
-    """The stage after the end of ``stage``: training, if it had begun; else the next
-    preparation.
-    """
+    """The stage after the end of ``stage``: training, if begun; else the next preparation."""
     return "training" if trained or stage in ("checkpoint_save", "evaluation") else "model_build"

@@ -89,9 +89,7 @@ def series_of_bar(series: int, text: str) -> int:
 
 
 class _Column(msgspec.Struct, frozen=True):
-    """The place of a counter among the numbers of its lines, and the text between the number
-    before it and itself.
-    """
+    """The place of a counter among its line's numbers, and the text before it."""
 
     place: int
     before: str
@@ -293,9 +291,7 @@ def _is_even(values: Sequence[int], times: Sequence[int | None]) -> bool:
 
 
 def grows_with_time(growth: int, passed_s: float) -> bool:
-    """Whether a number grew as a clock does, in seconds, or thousandths or millionths of them. By
-    one grows what counts, too.
-    """
+    """Whether a number grew as a clock does, in seconds or thousandths or millionths."""
     if growth == 1 or passed_s <= 0:
         return False
     shares = [growth / (passed_s * unit) for unit in (1, 1e3, 1e6)]

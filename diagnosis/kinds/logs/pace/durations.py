@@ -43,9 +43,7 @@ _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
 class StatedDuration(NamedTuple):
-    """A stated duration: its position in the line, and the seconds of one unit or, for a rate, of
-    one step a second.
-    """
+    """A stated duration: its position, and the seconds of one unit, or of a step of a rate."""
 
     start: int
     end: int
@@ -103,9 +101,7 @@ class Durations:
         self._known: dict[int, tuple[str, str, StatedDuration]] = {}
 
     def seconds(self, message: int, text: str) -> float | None:
-        """The seconds of a step that a line of ``message`` states, as :func:`stated_duration` finds
-        them.
-        """
+        """The seconds of a step that a line of ``message`` states; see :func:`stated_duration`."""
         if known := self._known.get(message):
             before, behind, how = known
             at = text.find(before) + len(before)

@@ -56,9 +56,7 @@ NONE: Final = Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds"
 
 
 def pace(progress: Progress, clocks: Clocks) -> Pace:
-    """One row an iteration (its earliest line), its duration and the change of durations.
-    O(points).
-    """
+    """One row an iteration (its earliest line), its duration and the changes. O(points)."""
     if progress.points.is_empty():
         return NONE
     lines = clocks.correct(progress.points, "at")

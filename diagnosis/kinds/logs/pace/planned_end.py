@@ -84,9 +84,7 @@ def _has_epilogue(new: pl.DataFrame, table: LogTable) -> bool:
 
 
 def _is_closed(new: pl.DataFrame, last: int | None) -> bool:
-    """Whether one of the messages is about an end, or about the counter that is its own total
-    ("40/40").
-    """
+    """Whether a message is about an end, or about the counter as its own total ("40/40")."""
     hay, text = Haystack.of(new["text"]), new["text"]
     is_reached = new["example"].map_elements(partial(is_at_total, n=last), return_dtype=pl.Boolean)
     closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")) | is_reached)
@@ -96,9 +94,7 @@ def _is_closed(new: pl.DataFrame, last: int | None) -> bool:
 
 
 def _is_short(points: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
-    """Whether the last line of a writer states a total of its own counter that is more than a line
-    of progress away.
-    """
+    """Whether a writer's last line states a total that is more than a line away."""
     n = points["n"][-1]
     (text,) = _texts(table, points["file"][-1], [points["line"][-1]], read)
     totals = [total for count, total in _totals(text) if count == n]

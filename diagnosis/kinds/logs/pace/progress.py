@@ -259,9 +259,7 @@ def _writers(rows: pl.DataFrame, series: Sequence[int]) -> pl.Series:
 
 
 def _seconds(masked: pl.Series, texts: Sequence[str], numbers: Sequence[int | None]) -> list[float | None]:
-    """The duration that each line states, of messages in which it is more than the counter again
-    ("time/batch: 12").
-    """
+    """The duration that lines state, of messages in which it is not the counter alone."""
     took: list[float | None] = []
     untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
     timed = durations.Durations()
@@ -305,9 +303,7 @@ def point_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
 
 
 def _growing_series(points: pl.DataFrame) -> list[int]:
-    """Series whose counter never falls within a source (restarts aside) and takes two values or
-    more.
-    """
+    """Series whose counter never falls in a source, restarts aside, and takes two values."""
     grown = (
         points.sort("file", "line")
         .with_columns(step=pl.col("n").diff().over("source", "series"))
@@ -321,9 +317,7 @@ def _growing_series(points: pl.DataFrame) -> list[int]:
 
 
 def _measuring_series(table: LogTable, points: pl.DataFrame) -> list[int]:
-    """For jobs whose counter had no time to grow: series with a counter and measurements of a
-    step.
-    """
+    """Where no counter had time to grow: series with a counter and measurements of a step."""
     measured = table.messages.filter(
         pl.col("masked").is_in(points["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
     )
@@ -357,9 +351,7 @@ def _agreeing_points(points: pl.DataFrame) -> pl.DataFrame:
 
 
 def _behind(points: pl.DataFrame, main: int, slack: int) -> set[int]:
-    """The series most of whose lines count less than the main one did above them, by more than
-    ``slack``: evaluations that begin anew.
-    """
+    """The series most of whose lines count less, by ``slack``, than the main one above."""
     reached: dict[int, int] = {}
     lines: Counter[int] = Counter()
     behind: Counter[int] = Counter()

@@ -51,9 +51,7 @@ def machines_of_ranks(progress: Progress, table: LogTable, read: ReadRange) -> M
 
 
 def machines_in(lines: Sequence[str], ranks: Sequence[int | None]) -> Mapping[int, str]:
-    """The machine of each rank by the words of these lines of one wording; empty where no word
-    tells it. O(characters).
-    """
+    """The machine of each rank by the words of its lines; empty without any. O(characters)."""
     words = [_NAME.findall(line, 0, LIMITS.chars) for line in lines]
     for place in range(min(map(len, words), default=0)):
         of_rank: dict[int, set[str]] = defaultdict(set)

@@ -44,9 +44,7 @@ def ranks_of(lines: Sequence[str], headed: Iterable[int | None]) -> list[int | N
 
 
 def writers_of(lines: Sequence[str]) -> list[int] | None:
-    """The process that wrote each of these lines of one wording, in the order of their file; None
-    if no number tells it. O(characters).
-    """
+    """The process that wrote each of these lines; None if no number tells. O(characters)."""
     numbers = [[found[0] for found in _NUMBER.finditer(line, 0, LIMITS.chars)] for line in lines]
     width = min(map(len, numbers), default=0)
     for place in range(min(width, LIMITS.numbers)):

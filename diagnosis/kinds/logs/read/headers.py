@@ -280,9 +280,7 @@ PARTS = ("label", "rank", "local", "host", "task")
 
 
 def writers(text: pl.Series, who: int) -> list[pl.Series]:
-    """The words that name the writers of raw lines with these ``who`` bits: a series for each part
-    ("label", "host") that they have.
-    """
+    """The words that name writers by these ``who`` bits: a series for each part."""
     found: dict[str, list[pl.Expr]] = {}
     for bit, (part, pattern) in RAW.items():
         if who & bit:

@@ -79,9 +79,7 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 def read(block: Block) -> Rows:
-    """Finds the lines of a block and their keys. O(bytes); control sequences, long lines and other encodings are
-    slower.
-    """
+    """The lines of a block and their keys. O(bytes); slower with control sequences."""
     raw = block.raw
     if block.encoding == "utf-8" and not block.is_wrapped and (block.is_plain or is_plain(raw)):
         data = np.frombuffer(raw, np.uint8)

@@ -55,9 +55,7 @@ def prepare(block: lines.Block, time_zone: str) -> Prepared:
 
 
 def prepare_files(files: Iterable[bytes], time_zone: str) -> Prepared:
-    """Reads several plain files (``lines.is_plain``, not empty) as one block; offsets count from each one's beginning.
-    O(bytes).
-    """
+    """Reads plain files as one block; offsets count from each one's beginning. O(bytes)."""
     each = [data if data.endswith(b"\n") else data + b"\n" for data in files]
     whole, starts = b"".join(each), np.cumsum([0, *map(len, each)])
     del each

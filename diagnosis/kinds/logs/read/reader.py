@@ -65,9 +65,7 @@ class LogReader:
         self._parts: list[Path] = []
 
     def read(self, blocks: Iterable[lines.Block]) -> None:
-        """Reads all blocks of a log: two are prepared at a time, and absorbed in order. A file of one block starts no
-        threads.
-        """
+        """Reads a log, two blocks prepared at a time; one block alone starts no threads."""
         source = iter(blocks)
         first, second = next(source, None), next(source, None)
         if first is None:

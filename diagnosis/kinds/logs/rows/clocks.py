@@ -150,9 +150,7 @@ def _whole_days(spans: pl.DataFrame, undated: frozenset[int], taken_at: int | No
 
 
 def _zones(spans: pl.DataFrame) -> dict[int, int]:
-    """Files whose window lies wholly outside that of the bulk of lines, with the half hours that
-    bring them back.
-    """
+    """Files far from the bulk of lines in time, with the half hours that bring them back."""
     spans = spans.drop_nulls("first_at")
     if spans.height < 2:
         return {}

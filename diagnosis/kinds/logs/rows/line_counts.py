@@ -50,9 +50,7 @@ class Edges(NamedTuple):
 
 
 def own_time(year_at: int | None) -> pl.Expr:
-    """A line's own time; stamps without a year are moved to the one that brings them nearest to
-    ``year_at``.
-    """
+    """A line's own time; stamps without a year are moved near to ``year_at``."""
     time = pl.col("time")
     if year_at is None:
         return time

@@ -14,9 +14,7 @@ from diagnosis.model import Parsed
 
 
 class Rows(NamedTuple):
-    """Consecutive rows of the table in ``file``: ``size`` rows from ``first`` on, or all if that is
-    None.
-    """
+    """Rows of the table in ``file``: ``size`` from ``first`` on, or all if that is None."""
 
     file: Path
     first: int | None
@@ -28,9 +26,7 @@ class Rows(NamedTuple):
         return (self.first or 0) + self.size
 
     def part(self, first: int, size: int) -> Rows:
-        """``size`` of these rows, from the one at ``first`` (from 0 on) on; fewer at the end. They
-        are lines.
-        """
+        """``size`` rows from the one at ``first`` (from 0 on), fewer at the end."""
         return Rows(self.file, (self.first or 0) + first, min(size, max(self.size - first, 0)))
 
 
@@ -41,9 +37,7 @@ def lines_of(p: Parsed) -> Rows:
 
 
 def messages_of(p: Parsed) -> Rows:
-    """The rows of a log's distinct messages; their number is not known if they have a table of
-    their own.
-    """
+    """The rows of a log's messages; their number is unknown in a table of their own."""
     assert p.uniques is not None
     return Rows(p.uniques, p.part.message, p.part.messages) if p.part else Rows(p.uniques, None, 0)
 
@@ -80,9 +74,7 @@ def _unpacked(rows: Rows, names: Collection[str]) -> pl.DataFrame:
 
 
 def _runs(rows: Sequence[Rows]) -> tuple[list[Rows], list[tuple[int, int]]]:
-    """The runs of adjacent rows, and where each of ``rows`` is: the number of a run, and the first
-    row of it.
-    """
+    """The runs of adjacent rows, and where each of ``rows`` is: its run, and that one's first."""
     numbers_of: dict[Path, list[int]] = {}
     for number, one in enumerate(rows):
         numbers_of.setdefault(one.file, []).append(number)

@@ -102,9 +102,7 @@ def _pieces(part: str) -> Iterator[str]:
 
 
 def _without_inventory(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
-    """Without one: a name in the path of several machines' lines is the job's, a numbered file is
-    its directory's.
-    """
+    """A name in the path of several machines' lines is the job's; numbered files: their folder."""
     is_of_path = {row: row.node is not None and _is_of(row.node, paths[row.file]) for row in rows}
     others = _named_beside(rows, is_of_path)
     below = _directories(paths)
@@ -133,9 +131,7 @@ def _named_beside(rows: list[_Row], is_of_path: Mapping[_Row, bool]) -> Mapping[
 
 
 def _with_named_paths(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
-    """The writers of a file that names no machine are on the one in its path that the lines of
-    other files name.
-    """
+    """Puts writers of a nameless file on the one in its path that other files' lines name."""
     told = {row.node for row in rows if row.node is not None and not _is_of(row.node, paths[row.file])}
     silent = set(range(len(paths))) - {row.file for row in rows if row.node is not None}
     of_path = {file: component(paths[file], told) for file in silent}

@@ -103,9 +103,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
 
 
 def normalise(text: pl.Expr) -> pl.Expr:
-    """Step 1. Depends on a line only through its ``scan.keys`` key: a run of digits counts as one ``0`` before
-    anything else.
-    """
+    """Step 1: a run of digits counts as one ``0`` before anything else."""
     return text.str.replace_all(_DIGITS, "0").str.replace_all(_HEXADECIMAL, "0").str.replace_all(_UUID, "0")
 
 
@@ -121,9 +119,7 @@ def codes(text: pl.Expr, hay: Haystack = ANY) -> pl.Expr:
 
 
 def set_codes(normal: str, numbers: str) -> str:
-    """``normal`` with its code numbers set back in. They are spelled in private-use characters, which no later
-    mask matches.
-    """
+    """``normal`` with its code numbers, in private-use characters that no mask matches."""
     queue = iter(numbers.split(","))
 
     def put(match: re.Match[str]) -> str:

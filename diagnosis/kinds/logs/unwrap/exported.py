@@ -98,9 +98,7 @@ def records(data: bytes) -> tuple[StructuredRecord, ...]:
 
 
 def _with_text(found: Iterable[StructuredRecord]) -> list[StructuredRecord]:
-    """The records with a text, one more than are read at most. Their fields go: each stream repeats
-    its labels.
-    """
+    """The records with a text, one more than are read at most; without their fields."""
     told = (record._replace(fields={}) for record in islice(found, MAX_RECORDS + 1) if record.lines)
     return list(told)
 

@@ -30,9 +30,7 @@ def is_logfmt(lines: Sequence[str]) -> bool:
 
 
 def record_of(line: str) -> StructuredRecord | None:
-    """The record of a line with a value of several lines, or with a place; None for any other.
-    O(characters).
-    """
+    """The record of a line with a place or a long value; None for others. O(characters)."""
     fields = _fields(line)
     record = structured.record_of(fields)
     if not record.has_text:

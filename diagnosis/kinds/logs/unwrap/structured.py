@@ -83,9 +83,7 @@ def known_fields() -> dict[str, Any]:
 
 @lru_cache(4096)
 def name_of(raw: str) -> str:
-    """The name of a field, label or attribute in lower case, with ``_`` for all other
-    separators.
-    """
+    """The name of a field or label in lower case, with ``_`` for all other separators."""
     return re.sub(r"[^a-z0-9]+", "_", raw.lower())[:200].strip("_")
 
 
@@ -96,9 +94,7 @@ def fields_of(text: str | bytes) -> dict[str, Json] | None:
 
 
 def document_of(text: str | bytes) -> Any:
-    """The value of a JSON text, in which NaN and Infinity may stand as Python writes them; None for
-    anything else.
-    """
+    """The value of a JSON text, NaN and Infinity as in Python; None for anything else."""
     try:
         return _DECODER.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -137,9 +133,7 @@ def record_of(data: JsonObject, asked: Asked = NOTHING_ASKED) -> StructuredRecor
 
 
 def _with_numbers(record: StructuredRecord, lines: list[str], plan: _FieldPlan) -> list[str]:
-    """The one line of a text, with the numbers that the record states: ``step done`` says nothing
-    of them.
-    """
+    """The one line of a text with the record's numbers: ``step done`` alone says little."""
     if len(lines) != 1 or record.level in _SEVERE:
         return lines
     without = {*plan.time, *plan.level, *plan.node, *plan.pod, *plan.rank, *plan.by_logger}
@@ -291,9 +285,7 @@ def _is_frame(line: str) -> bool:
 
 
 def nanoseconds(value: Any) -> int:
-    """ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970, by their size. 0 for anything
-    else.
-    """
+    """ISO 8601, or (milli-, micro-, nano-)seconds since 1970, by their size; 0 for others."""
     if isinstance(value, str):
         if value.replace(".", "", 1).isdecimal() and value.isascii() and len(value) < 30:
             value = float(value) if "." in value else int(value)
@@ -318,9 +310,7 @@ def _iso(value: str) -> int:
 
 
 def stamp_text(value: Any) -> str:
-    """A time in words as it stands, of which the reader of lines knows more styles; a number as an
-    ISO stamp.
-    """
+    """A time in words as it stands, for the reader of lines; a number as an ISO stamp."""
     if isinstance(value, str) and not value.replace(".", "", 1).isdecimal():
         return " ".join(value[:_MAX_STAMP_CHARS].split())
     at_ns = nanoseconds(value)

@@ -253,9 +253,7 @@ def _first_line(data: dict[str, str], line: str) -> str:
 
 
 def unwrap(line: str) -> str:
-    """``time host: [rankN]: [LEVEL] text`` of each line of the record in a JSON line; the line itself if it holds no
-    text.
-    """
+    """``time host: [rankN]: [LEVEL] text`` for lines of a JSON record; others unchanged."""
     record = _text_record(line)
     return line if record is None else _lines(record, "")
 

@@ -104,9 +104,7 @@ class Findings(msgspec.Struct):
 
 
 def agreed(ranked: Sequence[Accusation]) -> list[Accusation]:
-    """The accused: those of the strongest kind of evidence. Ranks that two kinds of evidence accuse come before those
-    that one accuses.
-    """
+    """The accused of the strongest evidence; those of two kinds come first."""
     if not ranked:
         return []
     best = ranked[0].score

@@ -41,9 +41,7 @@ MAX_ODD_THREADS = 64
 
 
 class WatchedRank(Protocol):
-    """The state of a rank in a process group, as watchdog lines in logs tell it; counters are None
-    if unknown.
-    """
+    """A rank in a process group, as watchdog lines tell; counters are None if unknown."""
 
     @property
     def rank(self) -> int: ...
@@ -149,9 +147,7 @@ def _with_recorded_groups(plan: Layout, states: Sequence[State]) -> Layout:
 
 
 def _common_wait(trainers: Iterable[Process]) -> str:
-    """What the processes do, if all of them wait for their peers: people dump the stacks of a job
-    that hangs.
-    """
+    """What the processes do if all wait for peers: people dump the stacks of hung jobs."""
     mains = [p.dump.main() for p in trainers]
     found = [activity(main.frames) for main in mains if main is not None]
     return found[0].what if found and all(one.kind == COMM for one in found) else ""
@@ -199,9 +195,7 @@ def _nodes_of(trainers: Iterable[Process], recorders: Iterable[_Recorder], plan:
 
 
 def _nodes_of_blocks(node_of: Mapping[int, str], world_size: int) -> dict[int, str]:
-    """The node of every rank, if each node has one block of neighbouring ranks; else nothing.
-    O(world size).
-    """
+    """Each rank's node, if nodes have blocks of neighbouring ranks; else nothing. O(world)."""
     ranks_on: dict[str, list[int]] = defaultdict(list)
     for rank, node in node_of.items():
         ranks_on[node].append(rank)
@@ -245,9 +239,7 @@ def _with_workers(outcome: Outcome, others: Sequence[Process]) -> Outcome:
 
 
 def _recorders(artifacts: Iterable[Parsed], plan: Layout, known: Sequence[str]) -> list[_Recorder]:
-    """The Flight Recorder dumps whose rank is known, in the order of the artifacts, and what was
-    analysed of dumps.
-    """
+    """The recordings whose rank is known, in order, and what was analysed of dumps."""
     found: list[_Recorder] = []
     for p in artifacts:
         if stored := p.facts.get("recorder_analysis"):

@@ -41,9 +41,7 @@ class _RankBehind(msgspec.Struct, frozen=True):
 
 
 def judge(snapshots: Sequence[RasReport], world_size: int | None) -> list[RasAccusation]:
-    """Dead and silent ranks, and ranks behind whose counts do not change; best first. Linear in
-    ranks times snapshots.
-    """
+    """Dead, silent and stalled ranks; best first. Linear in ranks times snapshots."""
     if not snapshots:
         return []
     last = snapshots[-1]
@@ -137,9 +135,7 @@ def _ranks_behind(comm: Communicator) -> Iterable[_RankBehind]:
 
 
 def _accuse_behind(behind: _RankBehind, place: RasPlace, rank: int | None, unchanged_snapshots: int) -> RasAccusation:
-    """``unchanged_snapshots``: over how many the counts did not change; 0 if they did, or if there
-    is only one.
-    """
+    """``unchanged_snapshots``: over how many the counts stood; 0 if they moved or one is alone."""
     reason = f"launched {behind.operation} up to {behind.count:,} where most ranks are at {behind.most:,}"
     if not unchanged_snapshots:
         return RasAccusation(rank, place.node, THRESHOLDS.behind, reason)

@@ -124,9 +124,7 @@ def _names_in(inventory: Any) -> list[str]:
 
 
 def keep_one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
-    """Dumps of two jobs in one upload: the same rank on two nodes at once. The larger job is kept, and a note says
-    so.
-    """
+    """Keeps the larger of two jobs that dumped one rank on two nodes, and notes it."""
     double = _shared_ranks(trainers)
     if not double:
         return trainers
@@ -143,9 +141,7 @@ def keep_one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
 
 
 def _largest_job(trainers: Sequence[Process]) -> list[Process]:
-    """The processes with the most frequent command line, and those without one on its nodes; all, if there is only one
-    command line.
-    """
+    """The processes of the most frequent command line, and nameless ones on its nodes."""
     commands = Counter(p.dump.command for p in trainers if p.dump.command)
     if len(commands) < 2:
         return list(trainers)

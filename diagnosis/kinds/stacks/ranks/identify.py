@@ -142,9 +142,7 @@ def host_directories(paths: Iterable[str]) -> set[str]:
 
 
 def _round_key(path: str) -> str:
-    """The part of a path that distinguishes rounds: a directory ``round-3`` or a time, or a suffix of the file's
-    name.
-    """
+    """What in a path tells rounds apart: a directory ``round-3`` or time, or a suffix."""
     for part in path.split("/")[:-1]:
         if (_ROUND.search(part) and not _RANK.fullmatch(part)) or _TIME_NAME.match(part):
             return part

@@ -196,9 +196,7 @@ def build(
     rows: Sequence[JsonObject] = (),
     expert_tp: int = 1,
 ) -> Layout:
-    """Check and complete a layout: the missing ``dp`` is the rest of the world size; wrong products are reported with
-    their numbers.
-    """
+    """Check and complete a layout: ``dp`` is the rest; wrong products are reported."""
     known = {d: n for d, n in sizes.items() if d in DIMENSIONS}
     stated = Sizes(known, world_size, expert_tp)
     complete = completed(stated, len(rows))

@@ -79,9 +79,7 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
 
 
 def odd_workers(processes: Sequence[Process]) -> dict[int, str]:
-    """Ranks whose data-loader workers or checkpoint savers have a stack that no peer's have: used if the trainers show
-    nothing.
-    """
+    """Ranks whose workers have a stack that no peer's have, if trainers show nothing."""
     found: dict[int, str] = {}
     for role, helper in ((LOADER, "data-loader worker"), (SAVER, "checkpoint process")):
         ranks_at = _ranks_by_stack(processes, role)

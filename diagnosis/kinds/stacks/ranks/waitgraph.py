@@ -34,9 +34,7 @@ class ChainEnds(msgspec.Struct):
 
 
 def blocking_ranks(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> set[int]:
-    """The members of ``ranks`` for which a rank of their own tensor group waits in a collective. Empty without a
-    layout.
-    """
+    """``ranks`` that a rank of their tensor group waits for; empty without a layout."""
     of = group_of_rank(groups)
     wanted = set(ranks)
     found: set[int] = set()
@@ -89,9 +87,7 @@ def _is_within(group: Group, sets: Iterable[set[int]]) -> bool:
 
 
 def components(edges: Sequence[tuple[int, int]], size: int) -> tuple[list[int], list[bool]]:
-    """Strongly connected components: the component of each vertex, and whether no edge leaves a component.
-    O(vertices + edges).
-    """
+    """Strongly connected components, and whether an edge leaves each. O(vertices + edges)."""
     from scipy.sparse import coo_array  # noqa: PLC0415 (heavy; web processes import this module)
     from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
 

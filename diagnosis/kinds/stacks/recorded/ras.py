@@ -38,9 +38,7 @@ _NO_ERROR: Final = (0, "ncclSuccess", 7, "ncclInProgress")
 
 
 def is_aside(head: bytes) -> bool:
-    """Whether a file begins with a report in which nothing is wrong, and the lines of a log follow:
-    it is a log. O(len(head)).
-    """
+    """Whether lines of a log follow a report in which nothing is wrong. O(len(head))."""
     text = head.decode("utf-8", "replace")
     table = TEXT.search(text)
     if table is None or _WRONG.search(text) is not None:

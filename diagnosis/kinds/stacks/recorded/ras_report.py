@@ -60,9 +60,7 @@ class Communicator(msgspec.Struct):
 
 
 class RasReport(msgspec.Struct):
-    """One snapshot. ``dead``: processes without a rank; ``gpus``: GPUs of all processes that answered, where the text
-    sums them up.
-    """
+    """One snapshot. ``dead``: processes without a rank; ``gpus``: all that answered."""
 
     comms: list[Communicator] = []
     dead: list[RasProcess] = []
@@ -73,9 +71,7 @@ class RasReport(msgspec.Struct):
         return not self.dead and all(comm.is_sound() for comm in self.comms)
 
     def job_size(self) -> int:
-        """Size of the communicator that holds every process of the job; 0 if there is none. Its ranks are the
-        job's. Linear in ranks.
-        """
+        """Size of the communicator with every process of the job, else 0. Linear in ranks."""
         processes = [comm.processes() for comm in self.comms]
         everyone = set().union(*processes)
         # The text lists only some places, but counts all GPUs that answered.

@@ -27,9 +27,7 @@ def begins(text: str) -> bool:
 
 
 def is_one(text: str) -> bool:
-    """Whether a text is a single document, which may break off, and not one a line.
-    O(characters).
-    """
+    """Whether a text is one document, perhaps cut, and not one a line. O(characters)."""
     first, _, rest = text.partition("\n")
     try:
         _DECODER.decode(first)

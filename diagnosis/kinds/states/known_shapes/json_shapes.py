@@ -42,9 +42,7 @@ def document(text: str, form: Format) -> Iterator[Entry]:
 
 
 def records(text: str, form: Format) -> Iterator[Entry]:
-    """Lines of JSON, of which each states quantities of one place: the format's series. A damaged
-    line is left out.
-    """
+    """Lines of JSON that state quantities of one place; damaged lines are left out."""
     for number, line in enumerate(text.splitlines(), 1):
         try:
             record = json.loads(line)
@@ -66,9 +64,7 @@ def _at(record: Any, path: Sequence[str]) -> str:
 
 
 def _node_of(value: Any) -> str:
-    """The machine that an object of Kubernetes is, runs on or was seen by; empty for anything
-    else.
-    """
+    """The machine that an object of Kubernetes is or runs on, or was seen by; else empty."""
     path = _NODE_OF_KIND.get(str(value.get("kind")), _NODE_OF_POD)
     return _at(value, path) or _at(value, _LOST_NODE)
 

@@ -79,9 +79,7 @@ def _header(text: str, headers: Sequence[ObjectHeader]) -> tuple[str, str] | Non
 
 
 def _pair(body: str) -> tuple[str, str]:
-    """Key and value of a line without white space around it; the value is empty where there is
-    none.
-    """
+    """Key and value of a line without white space; the value is empty where there is none."""
     found = _SEPARATOR.search(body[: _MAX_KEY_CHARS + 1])
     if found is None or not found.start():
         return body, ""
@@ -146,9 +144,7 @@ def _tokens(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _exposition(text: str, form: Format) -> Iterator[Entry]:
-    """Samples of the Prometheus text format: the metric with its labels, but for those that name a
-    place.
-    """
+    """Samples of Prometheus' text format: the metric with labels that name no place."""
     for number, line in _lines(text):
         found = _SAMPLE.match(line) if line[:1] != "#" else None
         if found is None:
@@ -248,9 +244,7 @@ def _csv(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _rows(text: str, form: Format) -> Iterator[Entry]:
-    """All places of each line that the format's patterns describe. A line that begins an object may
-    state properties, too.
-    """
+    """All places of each line that the format's patterns find, also in lines that begin objects."""
     node = part = ""
     for number, line in _lines(text):
         kind, name = _header(line.strip(), form.objects) or ("", "")

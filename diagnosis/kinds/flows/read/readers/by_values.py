@@ -149,9 +149,7 @@ def _ports(names: Sequence[str], values: Values, named: Mapping[str, str]) -> li
 
 
 def _volumes(names: Sequence[str], values: Values, named: Mapping[str, str]) -> dict[str, str]:
-    """Bytes: the whole numbers with the largest sum; packets: the fewest that make packets of a usual
-    size.
-    """
+    """Bytes: the numbers with the largest sum; packets: the fewest that make usual packets."""
     whole = _all_of(str.isdecimal, names, values)
     sums = {name: sum(map(_number, values[name])) for name in whole}
     found: dict[str, str] = {}

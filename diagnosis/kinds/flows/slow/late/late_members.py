@@ -68,9 +68,7 @@ class _Lateness:
 def late_members(
     transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float
 ) -> list[SlowReport]:
-    """Members that begin their part of the collectives late for several steps in a row: the others
-    wait for them. O(members · steps).
-    """
+    """Members that begin collectives late for several steps in a row. O(members · steps)."""
     if transfers.late.is_empty():
         return []
     table = _lateness(transfers, steps, capture, usual)
@@ -137,9 +135,7 @@ def _stands_out(added: Floats, usual: float) -> Bools:
 
 
 def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
-    """Pipelines by number, if there are any: those on the same machines (of its tensor ranks) are
-    one.
-    """
+    """Pipelines by number, if any: those on the same machines (of its tensor ranks) are one."""
     known: dict[frozenset[str], int] = {}
     replica: dict[int, int] = {}
     for number, group in enumerate(layout.pp_groups):
@@ -150,8 +146,6 @@ def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
 
 
 def _is_throughout(transfers: Transfers, usual: float) -> bool:
-    """True if a unit's collectives are spread over most of the step rather than gathered at its
-    end.
-    """
+    """Whether a unit's collectives are spread over the step, not gathered at its end."""
     spread = transfers.cells.filter(pl.col("kind") == DP).select(pl.col("last") - pl.col("first"))["last"].median()
     return isinstance(spread, float) and spread > THRESHOLDS.throughout * usual

@@ -28,9 +28,7 @@ THRESHOLDS: Final = thresholds.of("moving")
 @packable
 @dataclass(frozen=True, slots=True)
 class UnevenWork:
-    """The finding over the whole capture, which accuses nobody, and the seconds that each step
-    lost.
-    """
+    """The finding over the whole capture, which accuses nobody, and each step's lost seconds."""
 
     slow: SlowReport
     lost: Floats
@@ -55,9 +53,7 @@ def find_uneven_work(
 
 
 def _uneven(moments: Floats | None, what: str, steps: Steps, layout: Layout, usual: float) -> UnevenWork | None:
-    """The finding by when each replica did something in each step; None if the work is even, or one
-    is always last.
-    """
+    """The finding by when replicas did something; None if even, or if one is always last."""
     if moments is None or len(moments) < 2:
         return None
     number = layout.dp or len(moments)
@@ -86,9 +82,7 @@ def that_stay(late: list[SlowReport], steps: Steps) -> list[SlowReport]:
 
 
 def _begins(transfers: Transfers, steps: Steps) -> Floats | None:
-    """Seconds by which each member began its part later than the usual one, of all collectives of a
-    step together: [members, steps].
-    """
+    """Seconds by which each began later than the usual one in a step: [members, steps]."""
     late = transfers.late
     if late.is_empty():
         return None

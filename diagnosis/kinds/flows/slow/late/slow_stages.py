@@ -77,9 +77,7 @@ def narrow_to_stage(
 
 
 def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[SlowReport]:
-    """Stages slower than the others in every step: an uneven split of the model rather than a
-    broken machine.
-    """
+    """Stages slower in every step: an uneven split of the model, no broken machine."""
     found: list[SlowReport] = []
     for stage, seconds, others in unbalanced_stages(times):
         members = [int(m) for m in times.nodes[times.stage == stage]]

@@ -39,9 +39,7 @@ THRESHOLDS: Final = thresholds.of("slow_workers")
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Steps in which some rows were slow; ``height``: the logarithm of how many times as long they
-    took.
-    """
+    """Slow steps of some rows; ``height``: the logarithm of how many times as long they took."""
 
     first: int
     last: int
@@ -51,9 +49,7 @@ class _Stretch:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What all findings of one job need; ``late[chain, step]``: seconds by which a replica ended
-    after the others.
-    """
+    """What findings of one job need; ``late[chain, step]``: seconds after the other replicas."""
 
     times: StageTimes
     steps: Steps
@@ -176,9 +172,7 @@ def _stretches(table: Floats, replica: list[int], steps: Steps, replicas: int) -
 
 
 def _against_others(table: Floats, label: Ints) -> Floats:
-    """Each row less the median of the other rows of its label in the same step; unchanged where
-    there is no other.
-    """
+    """Each row less the median of the others of its label in the step; alone unchanged."""
     out = table.copy()
     for one in np.unique(label):
         own = label == one

@@ -126,9 +126,7 @@ def _last_points(facts: FailureFacts) -> pl.DataFrame:
 
 
 def _with_fresh_lines(occurrences: pl.DataFrame) -> pl.DataFrame:
-    """Occurrences with ``fresh``: how many ordinary messages their file prints for the first time after
-    their last line.
-    """
+    """Occurrences with ``fresh``: how many ordinary messages begin in their file after them."""
     begun = occurrences.filter("is_plain").select("file", line="first_line").sort("file", "line")
     counted = begun.with_columns(before=pl.int_range(1, pl.len() + 1).over("file"))
     total = begun.group_by("file").agg(total=pl.len())

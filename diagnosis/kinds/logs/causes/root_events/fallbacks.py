@@ -60,9 +60,7 @@ def choose(facts: FailureFacts, weights: pl.Series) -> Roots:
 
 
 def _mere_ends(facts: FailureFacts, weights: pl.Series, corrected: pl.Series) -> frozenset[int]:
-    """Decisions, as of a time limit, that a correction found to be only the end of a job that was
-    lost before.
-    """
+    """Decisions, as of a time limit, that only ended a job that was lost before."""
     is_lowered = pl.lit(corrected) < pl.lit(weights)
     return frozenset(facts.events.filter(is_lowered & facts.catalogue.has("decision"))["event"].to_list())
 
@@ -169,9 +167,7 @@ def _rebooted(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
 
 
 def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
-    """Launchers received a stop before any line reports a problem or who ordered it. After a hang
-    the stop is only the end.
-    """
+    """Launchers received a stop before any problem or order is told; not after a hang."""
     events = facts.events.with_columns(weight=weights, at=event_starts(facts.catalogue))
     if _stop_received(facts, events) is None:
         return None

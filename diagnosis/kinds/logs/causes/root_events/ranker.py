@@ -46,17 +46,13 @@ def weights() -> Mapping[str, float]:
 
 
 def scores(candidates: pl.DataFrame) -> dict[int, float]:
-    """The score of each event of a table of :func:`candidates.candidates`: the higher, the likelier
-    it is the first. O(candidates).
-    """
+    """The score of each candidate: the higher, the likelier the first. O(candidates)."""
     total = pl.sum_horizontal(pl.col(name) * weight for name, weight in weights().items())
     return dict(candidates.select("event", total).iter_rows())
 
 
 def reasons(candidates: pl.DataFrame, event: int) -> tuple[str, ...]:
-    """What adds most to the score of an event, the largest first; nothing of an event that is no
-    candidate.
-    """
+    """What adds most to an event's score, the largest first; nothing of no candidate."""
     own = candidates.filter(pl.col("event") == event)
     if own.is_empty():
         return ()

@@ -34,9 +34,7 @@ _IS_ROOT: Final = _ROLE == Role.ROOT
 
 
 def weigh(facts: FailureFacts) -> pl.Series:
-    """The weight of each event as a root candidate, before it is compared with others.
-    O(events).
-    """
+    """The weight of each event as a root, before it is compared with others. O(events)."""
     base = _base_weight(facts) * _warning_factor(facts) * _echo_factor(facts)
     weight = base * pl.col("novelty") * _lateness_factor(facts, base) * _survival_factor(facts)
     return facts.events.select(weight.fill_null(0.0).alias("weight")).to_series()
@@ -97,9 +95,7 @@ def _is_unknown_sign(facts: FailureFacts) -> pl.Expr:
 
 
 def _warning_factor(facts: FailureFacts) -> pl.Expr:
-    """The share that a rule's weight keeps in a message that its program calls a warning, or less:
-    it goes on.
-    """
+    """The share of a rule's weight in a message that its program calls a warning, or less."""
     is_tolerated = pl.col("is_tolerated")
     is_own_program = ~pl.col("is_system") & ~facts.catalogue.says(CLUSTER_EVENT)
     is_mild = _LEVEL.is_between(Level.DEBUG, Level.WARNING) | is_tolerated

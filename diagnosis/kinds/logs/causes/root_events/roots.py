@@ -124,9 +124,7 @@ def first_of_rule(catalogue: Catalogue, ranked: Sequence[EventRow], lead: EventR
 def _best_rival(
     candidates: Sequence[EventRow], explained: Sequence[EventRow], scores: Mapping[int, float]
 ) -> list[EventRow]:
-    """The explained cause that scores higher than every candidate, if any; it is as sure as the
-    heaviest of them.
-    """
+    """The explained cause that outscores every candidate, if any; as sure as the heaviest."""
     best = max(scores.get(row.event, 0.0) for row in candidates)
     higher = [row for row in explained if scores.get(row.event, 0.0) > best]
     if not higher:
@@ -159,9 +157,7 @@ def has_wide_echo(facts: FailureFacts, nodes: int) -> bool:
 
 
 def _nodes_of_lead(lead: EventRow, others: Sequence[EventRow], places: Mapping[int, set[str]]) -> set[str]:
-    """The nodes of the leader's rule, over all wordings that share nodes: variants of one message
-    must not look like events of few nodes.
-    """
+    """The nodes of the leader's rule, over all wordings that share nodes."""
     lead_nodes = set(places[lead.event])
     same_rule = [row for row in others if row.signature is not None and row.signature == lead.signature]
     apart = [places[row.event] for row in same_rule if _is_near(row, lead)]
@@ -172,9 +168,7 @@ def _nodes_of_lead(lead: EventRow, others: Sequence[EventRow], places: Mapping[i
 
 
 def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:
-    """Of a launcher's messages that a worker died, only the first kind: the summary at its end
-    repeats it.
-    """
+    """Of a launcher's messages on a dead worker the first kind: its summary repeats it."""
     is_death = pl.col("event").is_in(members) & catalogue.says(WORKER_ENDED)
     deaths = catalogue.events.filter(is_death).sort("first_line", "event")["event"].to_list()
     return [event for event in members if event not in deaths[1:]]

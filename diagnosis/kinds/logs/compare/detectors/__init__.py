@@ -42,9 +42,7 @@ ALL: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE)
 
 
 def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
-    """The clues of all of them, each with its detector's id; those switched off (``case.without``)
-    are skipped.
-    """
+    """All their clues, each with its detector's id, but of those in ``case.without``."""
     active = [detector for detector in detectors if detector.id not in case.without]
     return list(chain.from_iterable(_clues_of(detector, case) for detector in active))
 

@@ -36,9 +36,7 @@ needs: Final = "four nodes, and consequences that name the peer that was lost"
 
 
 def find_clues(case: Case) -> Iterator[Clue]:
-    """The few nodes that the consequences of others name, and that print none themselves. Reads at
-    most ``LIMITS.lines`` lines.
-    """
+    """The few nodes that others' consequences name, and that print none themselves."""
     total = len(case.catalogue.nodes)
     events = case.consequences()["event"].to_list()
     if total < THRESHOLDS.nodes or not events:
@@ -70,9 +68,7 @@ def _named_nodes(case: Case, rows: pl.DataFrame, texts: Sequence[str]) -> Iterat
 
 
 def _missed_ranks(case: Case, rows: pl.DataFrame, texts: Sequence[str]) -> Iterator[Clue]:
-    """The node of the rank whose number nearly all others print in one wording, while it alone does
-    not. O(lines).
-    """
+    """The node of the rank that nearly all others print, while it alone does not. O(lines)."""
     wordings = dict(case.table.messages.select("masked", "text").iter_rows())
     named: dict[int, dict[int, set[int]]] = defaultdict(dict)
     writers = zip(rows["masked"], rows["rank"], strict=True)

@@ -48,9 +48,7 @@ MISMATCH: Final = "framework.collective.mismatch"
 
 
 class State(msgspec.Struct, frozen=True):
-    """The state of one rank in one process group. ``size``: the elements that it gave and expects,
-    as written.
-    """
+    """A rank's state in one process group. ``size``: elements given and expected, as written."""
 
     rank: int
     node: str | None
@@ -63,17 +61,13 @@ class State(msgspec.Struct, frozen=True):
 
 
 def find_clues(case: Case) -> Iterator[Clue]:
-    """The nodes of suspicious ranks. Only ranks that wrote lines, or that an inventory states, can
-    be missed.
-    """
+    """The nodes of suspicious ranks. Only ranks of writers or of an inventory can be missed."""
     known = {*case.inventory.node_of_rank, *case.table.sources["rank"].drop_nulls().to_list()}
     return suspicions(states(case), {rank: case.node_of_rank.get(rank) for rank in sorted(known)})
 
 
 def states(case: Case) -> list[State]:
-    """The states of each rank and process group from the watchdog lines of a case.
-    O(messages + lines read), which are bounded.
-    """
+    """The states of ranks and process groups, of watchdog lines. O(messages + lines read)."""
     return list(states_in(case.table, messages(case), case.read))
 
 
@@ -94,9 +88,7 @@ def states_in(table: LogTable, groups: Groups, read_: ReadRange) -> tuple[State,
 
 
 def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
-    """States from raw watchdog lines, each with the rank and the node of its source; one state a
-    rank and group.
-    """
+    """States from watchdog lines with rank and node of the source; one a rank and group."""
     merged: dict[tuple[int, str], State] = {}
     for text, rank, node in lines:
         who = _stated_rank(text) if rank is None else rank
@@ -212,9 +204,7 @@ def _behind(members: list[State], where: str) -> Iterator[Clue]:
 
 
 def _other_calls(seq: int, same: list[State], where: str) -> Iterator[Clue]:
-    """The few ranks that called another collective than the others under one number, or the same
-    one with another size.
-    """
+    """The few ranks that called another collective under one number, or another size of it."""
     common_op, votes = Counter(s.op for s in same).most_common(1)[0]
     odd = [s for s in same if s.op != common_op]
     if not odd:

@@ -57,9 +57,7 @@ def _literal_rows(way: Way, number: int, order: int) -> list[tuple[str, int, int
 
 
 class Matches(NamedTuple):
-    """``rows`` as :data:`SCHEMA` says; ``in_part``: the number of messages that were tried with some of the rules whose
-    words they hold.
-    """
+    """``rows`` as :data:`SCHEMA`; ``in_part``: messages tried with some of their rules only."""
 
     rows: pl.DataFrame
     in_part: int

@@ -89,9 +89,7 @@ class RuleTexts(msgspec.Struct, frozen=True):
         return cls(texts, read["certain"], read.select(text="certain").select(own).to_series())
 
     def by(self, sig: Signature) -> pl.Series:
-        """The texts as one rule reads them. A rule that itself spells a name in quotes means that
-        name.
-        """
+        """The texts as one rule reads them; one that spells a name in quotes means that name."""
         if sig.area in USER_AREAS:
             return self.whole
         is_harmless = sig.role in {Role.BENIGN, Role.ADVICE}
@@ -108,9 +106,7 @@ def is_program_error(text: str) -> bool:
 
 
 def without_names(text: str) -> str:
-    """A typed exception without the names that it quotes or joins, and without errors of the
-    language; any other message as it is.
-    """
+    """A typed exception without names and errors of the language; other messages as they are."""
     if re.search(EXCEPTION, text) is None:
         return text
     unquoted = re.sub(QUOTED_NAME, "", re.sub(LANGUAGE_ERROR, "", text))
