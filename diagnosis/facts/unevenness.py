@@ -128,7 +128,8 @@ def slow_places(values: _Floats, sense: str) -> dict[int, Stretch]:
         is_slow = ratio > max(least, far)
         # of a step in which many differ none is the slow one
         is_slow[:, is_slow.sum(axis=0) > stats.largest_minority(len(values))] = False
-        for row in range(len(values)):
+        is_often = is_slow.sum(axis=1) >= min(THRESHOLDS.steps, is_slow.shape[1])
+        for row in np.flatnonzero(is_often).tolist():  # of thousands of places few are
             stretch = _stretch(is_slow, row, values[row], usual, is_always=is_always)
             if stretch is not None:
                 found.setdefault(row, stretch)
@@ -149,8 +150,6 @@ def _stretch(is_slow: _Flags, row: int, own: _Floats, usual: _Floats, *, is_alwa
     """The stretch of steps in which a place is most surely slow; None if chance explains each."""
     flags = is_slow[row]
     steps = len(flags)
-    if flags.sum() < min(THRESHOLDS.steps, steps):
-        return None
     # how often a sound place is slow: most places are sound
     chance = max(THRESHOLDS.chance, float(np.quantile(is_slow.mean(axis=1), THRESHOLDS.sound)))
     first, last, surprise = 0, 0, 0.0
