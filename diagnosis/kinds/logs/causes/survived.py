@@ -48,8 +48,9 @@ def survived_events(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     # have survived it
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
     undated = set(events.filter(is_undated)["event"].to_list()) - survived
+    is_fatal = pl.col("role").is_null() & (pl.col("level") == Level.FATAL)
     ends = events.filter(
-        (pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception"))
+        (pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception") | is_fatal)
         & ~pl.col("is_ordinary")
         & (pl.col("jobs_with_it") == 0)
         & ~pl.col("event").is_in(sorted(survived | caught))

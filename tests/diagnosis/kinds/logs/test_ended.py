@@ -150,3 +150,13 @@ def test_a_program_that_closes_far_below_its_total_was_told_to(tmp_path: Path) -
     assert outcome(tmp_path / "b", *steps(*range(0, 500, 20)), "state is stored, bye") == "succeeded"
     stopped_early = "no gain for 10 epochs, early stopping"
     assert outcome(tmp_path / "c", *steps(*range(0, 240, 20)), stopped_early, "bye") == "succeeded"
+
+
+def test_a_fatal_line_ends_its_process_whatever_is_printed_after_it(tmp_path: Path) -> None:
+    counted = [f"2026-03-01 10:{n:02d}:00 step {n}/500 loss 2.1" for n in range(1, 30)]
+    after = ["Message is:", "inner trouble, see the log", "the tracker found 91 things to remove"]
+    fatal = "2026-03-01 10:29:05.224348: F adapter/kernels/op_npu.cc:76] asynchronous run has ended badly"
+    assert outcome(tmp_path / "a", *counted, fatal, *after) == "failed"
+    warned = fatal.replace(": F ", ": W ")
+    assert outcome(tmp_path / "b", *counted, warned, *after) != "failed"
+    assert outcome(tmp_path / "c", *counted[:20], fatal.replace("10:29", "10:20"), *after, *counted[20:]) != "failed"
