@@ -222,6 +222,28 @@ def errors_before_ranks(catalogue: Catalogue) -> set[int]:
     return set(over.filter("is_before")["event"].to_list())
 
 
+def followed_commands(catalogue: Catalogue) -> set[int]:
+    """The failed commands of scripts after which their file goes on with many ordinary messages
+    that were not in it before, in a file of many processes, too. O(commands × messages).
+    """
+    is_command = (pl.col("signature") == _COMMAND).fill_null(False)
+    failed = catalogue.events.filter(is_command)["event"]
+    if failed.is_empty():
+        return set()
+    is_calm = pl.col("role").is_null() & ~pl.col("is_exception")
+    plain = catalogue.events.filter(is_calm & (pl.col("level") <= Level.WARNING))["event"]
+    places = catalogue.occurrences.select("file", "event", "first_line", "last_line")
+    commands = places.filter(pl.col("event").is_in(failed.implode()))
+    last = commands.group_by("file", "event").agg(pl.col("last_line").max())
+    said = places.filter(pl.col("event").is_in(plain.implode()))
+    begun = said.group_by("file", plain="event").agg(pl.col("first_line").min())
+    after = last.join(begun, on="file", how="left")
+    is_new = (pl.col("first_line") > pl.col("last_line")).fill_null(False)
+    fresh = after.group_by("event", "file").agg(fresh=is_new.sum())
+    followed = fresh.group_by("event").agg(least=pl.col("fresh").min())
+    return set(followed.filter(pl.col("least") >= THRESHOLDS.fresh)["event"].to_list())
+
+
 def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     """The events of each file of one process, with whether they end it or are ordinary."""
     events, occurrences = catalogue.events, catalogue.occurrences

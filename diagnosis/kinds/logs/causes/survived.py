@@ -36,6 +36,7 @@ def survived_events(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     catalogue, pace = facts.catalogue, facts.pace
     events = catalogue.events
     over = launches.errors_of_other_programs(catalogue) | launches.errors_before_ranks(catalogue)
+    over |= launches.followed_commands(catalogue)
     over |= launches.errors_of_earlier_files(catalogue, facts.progress, facts.clocks)
     over |= withdrawn_complaints(facts)
     over |= lines_of_progress(facts)

@@ -199,3 +199,27 @@ def test_of_several_launches_that_were_told_to_stop_the_last_order_is_quoted(tmp
     found = conclude(tmp_path, *steps[:15], told.format(7111), *steps[15:], told.format(7112))
     assert found.verdict.id == "platform.scheduler.cancelled"
     assert [ref.line for ref in found.lines] == [len(steps) + 2]
+
+
+SETTING_UP = (
+    "Using network Socket",
+    "comm 0xa3 Init START",
+    "Setting affinity for the device",
+    "threadThresholds 8/8/64",
+    "Trees are made",
+    "P2P Chunksize set to 131072",
+    "Connected all rings",
+    "Channel 00 via SHM",
+    "no plugin of a tuner",
+    "2 coll channels, 0 collnet channels",
+    "comm 0xa3 is now complete and ready to go",
+)
+
+
+def test_a_failed_command_is_over_where_the_ranks_of_its_file_go_on(tmp_path: Path) -> None:
+    begun = [f"gpu-{n % 2}:40:40 [{n}] NCCL INFO Bootstrap : Using eth{n}" for n in range(4)]
+    failed = "rm: cannot remove './old_results/': No such file or directory"
+    later = [f"gpu-{n % 2}:40:41 [{n % 4}] NCCL INFO {words}" for n, words in enumerate(SETTING_UP)]
+    assert not conclude(tmp_path / "a", *begun, failed, *later).is_failure
+    assert conclude(tmp_path / "b", *begun, failed).is_failure
+    assert conclude(tmp_path / "c", *begun, *later, failed).is_failure
