@@ -16,6 +16,7 @@ from diagnosis.kinds.logs.read.times import DAY as _DAY
 from diagnosis.kinds.logs.read.times import MONTH as _MONTH
 from diagnosis.kinds.logs.read.times import TIME_STYLES
 from diagnosis.kinds.logs.text.patterns import ANY, Haystack
+from diagnosis.knowledge.knowledge_files import table
 from diagnosis.model import Level
 
 # The parts of a header, in any order and number. Recognised on normalised text. No piece takes more
@@ -82,44 +83,8 @@ _HOST = rf"(?:0\.0\.0\.0|{_NAME})"
 #: The key of a level, as logfmt writes it.
 _LOGFMT = r"\b(?:level|lvl|severity)=\"?"
 
-# TensorFlow ends with its letter F, while programs go on after most lines with its letter E, in
-# healthy jobs, too.
-#: (level, pattern over the normalised header and the start of the message), worst first; house
-#: styles write levels in their own language, or as symbols.
-_LEVELS: tuple[tuple[Level, str], ...] = (
-    (
-        Level.FATAL,
-        (
-            r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:<](?:fatal|crit|critical|emerg|alert)[\]> ]"
-            r"|\bF ?0 0:0:0|: F \S+\.\w+:0\] "
-            r"|\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
-        ),
-    ),
-    (
-        Level.ERROR,
-        (
-            rf"\b(?:ERROR|ERR|SEVERE)\b|[\[:<](?:error|err)[\]> ]|\[NeMo E |{_LOGFMT}err(?:or)?\b|\bE ?0 0:0:0"
-            r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
-            r"|\b(?:FEHLER|ERREUR|ERRO)\b|[\[【|=](?:错误|錯誤|エラー|오류|ОШИБКА)[\]】| ]|🔴|❌"
-        ),
-    ),
-    (
-        Level.WARNING,
-        (
-            rf"\b(?:WARNING|WARN)\b|[\[:<]warn(?:ing)?[\]> ]|\[NeMo W |{_LOGFMT}warn|\bW ?0 0:0:0|: W \S+\.\w+:0\] "
-            r"|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b"
-            r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
-        ),
-    ),
-    (
-        Level.INFO,
-        (
-            rf"\b(?:INFO|NOTICE|EVENT)\b|[\[<]info[\]>]|\[I\] |\[NeMo I |{_LOGFMT}info\b"
-            r"|\bI ?0 0:0:0|\bNormal\b"
-        ),
-    ),
-    (Level.DEBUG, rf"\b(?:DEBUG|TRACE)\b|[\[<]debug[\]>]|{_LOGFMT}debug\b|\bD ?0 0:0:0"),
-)
+#: (level, pattern over the normalised header and the start of the message), worst first.
+_LEVELS = [(Level[row["name"]], row["pattern"].replace("<key>", _LOGFMT)) for row in table("levels")["level"]]
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
 _DATE = rf"0[-/]0[-/]0|{_MONTH}"
 _LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched

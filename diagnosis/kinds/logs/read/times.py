@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec.structs import replace
 
 from diagnosis.kinds.logs.read.lines import Rows
 from diagnosis.kinds.logs.text import stamps
+from diagnosis.knowledge.knowledge_files import records, table
 
 #: The end of 1972, a leap year: stamps without a year are read in it.
 NEXT_YEAR = 94_694_400_000_000_000
@@ -23,12 +25,7 @@ DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 
 
 class TimeStyle(msgspec.Struct, frozen=True):
-    """One way to write a time. ``normal`` finds it in a normalised line, ``raw`` (one group) in a raw one,
-    ``formats`` parse the group.
-
-    ``zoned``: the text names its offset. ``yearless``: it names no year. ``epoch``: it is a number in units of ``1 /
-    epoch`` s.
-    """
+    """One way to write a time: a row of ``time_styles.toml``, which explains the fields."""
 
     name: str
     normal: str
@@ -38,100 +35,28 @@ class TimeStyle(msgspec.Struct, frozen=True):
     yearless: bool = False
     epoch: int = 0
     is_iso: bool = False
-    reach: int = 300  # number of bytes from the start of a line in which it is searched
+    reach: int = 300
 
 
-#: Levels directly behind which a date without a year is recognised.
-_LEVEL = "[IWEFD]|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL"
-#: The styles for lines that only look like these: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``, ``36:45:31 left …``.
+#: What stands for these in the patterns; behind a level a date without a year is recognised.
+_PARTS = {
+    "<month>": MONTH,
+    "<day>": DAY,
+    "<level>": "[IWEFD]|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL",
+}
+#: The styles for lines that only look like these: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``,
+#: ``36:45:31 left …``.
 FALLBACK_STYLES = ("epoch", "iso_zoned", "iso")
-#: In order of preference: a line with two stamps (a container's and its own) takes the one that names its zone. A
-#: kernel's line takes its own stamp, not other times in the message (of a build, of an audit).
-TIME_STYLES: tuple[TimeStyle, ...] = (
-    TimeStyle(
-        SINCE_BOOT,
-        r"^(?:<0>)?\[ *0\.0\] ?(?:\[ *[CT]0\] ?)?[^0-9\[ ]",
-        r"^(?:<[0-9]+>)?\[ *([0-9]{1,8}\.[0-9]{6})\]",
-        epoch=1,
-    ),
-    TimeStyle("iso_zoned", r"0-0-0[T ]0:0:0(?:[.,]0)? ?(?:Z|[+-]0:?0?)(?:[^0-9A-Za-z]|$)", zoned=True, is_iso=True),
-    TimeStyle(
-        "iso_ampm",
-        r"0-0-0 0:0:0 [AP]M",
-        r"([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} [AP]M)",
-        "%Y-%m-%d %I:%M:%S %p",
-    ),
-    TimeStyle("iso", r"0-0-0[T _,]0:0:0", is_iso=True),
-    TimeStyle(
-        "iso_dashed",
-        r"0-0-0-0:0:0",
-        r"([0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)",
-        "%Y-%m-%d-%H:%M:%S",
-    ),
-    TimeStyle(
-        "compact",
-        r"(?:^|[\[(|])0[ T]0:0:0",
-        r"(?:^|[\[(|])([12][0-9]{7}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)",
-        "%Y%m%d %H:%M:%S",
-    ),
-    TimeStyle(
-        "slashed",
-        r"0/0/0[ ,T]+0:0:0",
-        r"([0-9]{2,4}/[0-9]{2}/[0-9]{2,4}[ ,T]+[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?: [AP]M)?)",
-    ),
-    TimeStyle(
-        "dotted",
-        r"(?:^|[\[(|])0\.0\.0[ ,]+0:0:0",
-        r"(?:^|[\[(|])([0-9]{2}\.[0-9]{2}\.20[0-9]{2}[ ,]+[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)",
-        "%d.%m.%Y %H:%M:%S",
-    ),
-    TimeStyle(
-        "named_month",
-        rf"{MONTH}[/ -]+0[/, -]+0[ :,]+0:0:0|\b0[/-]{MONTH}[/-]0[ :,]+0:0:0|^\W?0 {MONTH} +0[ ,]+0:0:0",
-        rf"((?:[0-9]{{1,4}}[/ -])?{MONTH}[/ -]+(?:[0-9]{{1,2}}[/, -]+)?[0-9]{{1,4}}[ :,]+"
-        r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?: [+-][0-9]{4})?)",
-    ),
-    TimeStyle(
-        "ctime",
-        rf"{DAY} {MONTH} +0 0:0:0 (?:[A-Z]+ )?0",
-        rf"({MONTH} +[0-9]{{1,2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}} (?:[A-Z]+ )?[0-9]{{4}})",
-        "%b %d %H:%M:%S %Y",
-    ),
-    TimeStyle(
-        "glog",
-        r"\b[IWEFD]0 0:0:0\.0",
-        r"\b[IWEFD]((?:[0-9]{4})?[0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+)",
-        "%m%d %H:%M:%S",
-        yearless=True,
-    ),
-    TimeStyle(
-        "syslog",
-        rf"{MONTH} +0 0:0:0",
-        rf"({MONTH} +[0-9]{{1,2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]+)?)",
-        "%b %d %H:%M:%S",
-        yearless=True,
-    ),
-    TimeStyle(
-        "month_day",
-        rf"^\[?0[/-]0 0:0:0|\b(?:{_LEVEL})\]? +0(?:[/-]0)? 0:0:0",
-        rf"(?:^\[?|\b(?:{_LEVEL})\]? +)([0-9]{{2}}[/-]?[0-9]{{2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)",
-        "%m%d %H:%M:%S",
-        yearless=True,
-    ),
-    TimeStyle("mllog", r'"time_ms": 0', r'"time_ms": ([0-9]{13})\b', epoch=1_000, reach=6_000),
-    TimeStyle(
-        "journal_us", r"__REALTIME_TIMESTAMP\W{1,5}0", r"__REALTIME_TIMESTAMP\W{1,5}([0-9]{16})\b", epoch=1_000_000
-    ),
-    TimeStyle("epoch", r"^\[?0\.0\]? ", r"^\[?(1[0-9]{9}\.[0-9]+)\]? ", epoch=1),
-    TimeStyle(
-        OF_DAY,
-        rf"^(?:\| *|\[?(?:{_LEVEL})[\]:]? +)?[\[(]?0:0:0(?:[.,]0)?[\])]?(?:[ \t,|-]|$)",
-        rf"^(?:\| *|\[?(?:{_LEVEL})[\]:]? +)?[\[(]?"
-        r"((?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.,][0-9]{1,9})?)[\])]?"
-        r"(?:$|[ \t,|-]+(?:$|[^AP \t,|-]|[AP][^M]))",
-        "%Y %H:%M:%S",
-    ),
-)
+
+
+def _with_parts(style: TimeStyle) -> TimeStyle:
+    normal, raw = style.normal, style.raw
+    for name, pattern in _PARTS.items():
+        normal, raw = normal.replace(name, pattern), raw.replace(name, pattern)
+    return replace(style, normal=normal, raw=raw)
+
+
+TIME_STYLES = tuple(map(_with_parts, records(TimeStyle, table("time_styles")["style"])))
 
 #: Styles other than ISO 8601 that compiled code reads.
 _COMPILED = {"glog": stamps.glog_times, "syslog": stamps.syslog_times}
