@@ -109,9 +109,9 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
 
     def told(table: LogTable, said: pl.DataFrame) -> tuple[Catalogue, Progress]:
         occurrences = times.correct(table.occurrences, "first_at", "last_at", "until_at")
-        found = run(
-            "progress", lambda: progress.find_progress(replace(table, occurrences=occurrences), read), progress.NONE
-        )
+        # a table of its own would read the rows of a small job again
+        timed = table if occurrences is table.occurrences else replace(table, occurrences=occurrences)
+        found = run("progress", lambda: progress.find_progress(timed, read), progress.NONE)
         catalogue = catalogues.build(table, occurrences, said, given.rules, pool, mined)
         return catalogues.resolve_roles(catalogue, given.rules), found
 

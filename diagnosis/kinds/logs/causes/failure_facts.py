@@ -132,7 +132,7 @@ class FailureFacts(Facts, frozen=True, kw_only=True, dict=True):
         """Events of a minority of the nodes."""
         return pl.col("n_nodes").is_between(1, stats.largest_minority(self.total))
 
-    @property
+    @cached_property
     def is_survived(self) -> pl.Expr:
         return pl.col("event").is_in(sorted(self.survived))
 

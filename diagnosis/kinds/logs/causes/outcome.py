@@ -83,7 +83,7 @@ def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending
     """The outcome: the first row that holds. O(events + messages)."""
     catalogue, ends = facts.catalogue, end_messages(facts.table.messages)
     lead = _open_lead(facts, chosen)
-    bad = facts.events.filter(catalogues.failure_events(facts.events), ~facts.is_survived)
+    bad = catalogue.bad.filter(~facts.is_survived)
     # a watchdog's limit is not the scheduler's time limit
     waited = set(catalogue.masked(*facts.events.filter(pl.col("role") == Role.CASCADE)["event"]))
     limit = [masked for masked in ends["time_limit"] if masked not in waited]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
@@ -118,13 +119,13 @@ def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[
     """
     if edges.is_empty():
         return pl.repeat(False, catalogue.events.height, dtype=pl.Boolean, eager=True)
-    occurrences, ends = catalogue.occurrences, edges.select("edge", *writer)
+    occurrences, ends = catalogue.occurrences, edges[["edge", *writer]]
     writers = pl.DataFrame([occurrences[name] for name in writer])
     written = writers.join(ends, on=list(writer), how="left", maintain_order="left")
-    is_over = (occurrences["last_line"] < written["edge"]).fill_null(False).alias("is_over")
-    by_event = pl.DataFrame([occurrences["event"], is_over])
-    done = by_event.group_by("event").agg(pl.col("is_over").all())
-    return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
+    is_over = occurrences["last_line"].to_numpy() < written["edge"].to_numpy()  # no edge: NaN
+    of, events = occurrences["event"].to_numpy(), catalogue.events["event"].to_numpy()
+    lines, over = (np.bincount(part, minlength=events.max(initial=0) + 1)[events] for part in (of, of[is_over]))
+    return pl.Series((lines > 0) & (over == lines))
 
 
 def _last_lines(occurrences: pl.DataFrame) -> pl.DataFrame:

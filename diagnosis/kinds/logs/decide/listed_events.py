@@ -15,7 +15,6 @@ from diagnosis.kinds.logs.causes import survived
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.columns import physical
 from diagnosis.kinds.logs.decide.first_writers import first_lines
-from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import event_words
 from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
 from diagnosis.kinds.logs.pace import dating
@@ -38,9 +37,8 @@ _JOB: Final = words.regex("phrases", "job_number")
 
 def event_roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
     """The role of every event of the failure; survived events may only be confirmations."""
-    bad = case.events.filter(catalogues.failure_events(case.events))
     roles: dict[int, str] = {}
-    for event, role in bad.select("event", "role").iter_rows():
+    for event, role in case.catalogue.bad.select("event", "role").iter_rows():
         in_place = _ROLES_OF_SURVIVED if event in case.survived else _ROLES_OF_OTHERS
         roles[event] = in_place.get(role, in_place[None])
     roles |= dict.fromkeys(roots, Role.ROOT.value)

@@ -50,6 +50,8 @@ def _lanes(
     case: Case, nodes: Sequence[str], roles: dict[int, str], spans: list[tuple[str, int, int]]
 ) -> list[NodeLane]:
     """One lane a node, from one pass over the occurrences."""
+    if not nodes:
+        return []
     occurrences = dating.occurrences_with_times(case.catalogue, case.pace, roles).drop_nulls("node")
     names = dict(case.events.select("event", "template").iter_rows())
     roots = [event for event, role in roles.items() if role == Role.ROOT]

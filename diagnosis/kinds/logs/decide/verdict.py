@@ -20,7 +20,6 @@ from diagnosis.kinds.logs.compare import iterations, mixed
 from diagnosis.kinds.logs.compare.detectors.watchdogs import MISMATCH
 from diagnosis.kinds.logs.decide import explain, listed_events, locate, sentences, timeline, verdict_probability
 from diagnosis.kinds.logs.decide.locate import Place
-from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import indicators
 from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
@@ -170,8 +169,7 @@ def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> cla
         role = Role.ROOT if case.roots.weights.get(event) else Role.CONFIRMATION
         hints.append(_hint(case, case.event(event), role, THRESHOLDS.joined))
     stops_at = case.events.filter(pl.col("role") == Role.TEARDOWN)["first_at"].min() if is_hang else None
-    bad = case.events.filter(catalogues.failure_events(case.events))
-    others = bad.filter(
+    others = case.catalogue.bad.filter(
         pl.col("role").is_in([Role.CASCADE, Role.CONFIRMATION]),
         ~pl.col("event").is_in([*roots, *case.survived]),
     )

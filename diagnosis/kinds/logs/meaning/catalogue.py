@@ -169,10 +169,17 @@ class Catalogue(msgspec.Struct, frozen=True, dict=True):
 
     def occurrences_of(self, which: pl.Expr) -> pl.DataFrame:
         """The occurrences of the events that an expression selects. O(occurrences)."""
-        events = self.events.filter(which)["event"]
+        events = self.events.select(pl.col("event").filter(which)).to_series()
         if events.is_empty():
             return self.occurrences.clear()
         return self.occurrences.filter(pl.col("event").is_in(events.implode()))
+
+    @cached_property
+    def bad(self) -> pl.DataFrame:
+        """The events that may belong to a failure: a rule says so, or an error that no other has."""
+        has_role = pl.col("role").is_in([Role.ROOT, Role.CASCADE, Role.TEARDOWN, Role.CONFIRMATION])
+        claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR) | pl.col("is_exception"))
+        return self.events.filter(~pl.col("is_ordinary") & (has_role | claims))
 
     def nodes_of(self, events: Collection[int]) -> set[str]:
         """The nodes that print any of these events. O(occurrences) once, then O(nodes)."""
@@ -397,10 +404,3 @@ def _explained_waits(here: pl.DataFrame, first: Mapping[str, int | None]) -> set
         if is_explained:
             found.add(signature)
     return found
-
-
-def failure_events(events: pl.DataFrame) -> pl.Series:
-    """The events that may belong to a failure: a rule says so, or an error that no other has."""
-    has_role = pl.col("role").is_in([Role.ROOT, Role.CASCADE, Role.TEARDOWN, Role.CONFIRMATION])
-    claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR) | pl.col("is_exception"))
-    return events.select(~pl.col("is_ordinary") & (has_role | claims)).to_series()

@@ -49,14 +49,15 @@ def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Seq
     O(messages + points), and the last lines of some writers are read.
     """
     new = _new_calm_messages(progress, table)
-    if progress.last in planned or _has_epilogue(new, table):
+    if progress.last in planned or (new.height and _has_epilogue(new, table)):
         return True
     writers = progress.points.sort("file", "line").partition_by("file", "source", maintain_order=True)
     furthest = sorted(writers, key=lambda points: points["n"][-1])[-LIMITS.last_lines :]
     if any(_has_ended(points, progress.interval, table, read) for points in furthest):
         return True
-    is_short = any(_is_short(points, progress.interval, table, read) for points in furthest)
-    return _is_closed(new, progress.last) and not is_short
+    if not _is_closed(new, progress.last):
+        return False
+    return not any(_is_short(points, progress.interval, table, read) for points in furthest)
 
 
 def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
@@ -85,6 +86,8 @@ def _has_epilogue(new: pl.DataFrame, table: LogTable) -> bool:
 
 def _is_closed(new: pl.DataFrame, last: int | None) -> bool:
     """Whether a message is about an end, or about the counter as its own total ("40/40")."""
+    if new.is_empty():
+        return False
     hay, text = Haystack.of(new["text"]), new["text"]
     is_reached = new["example"].map_elements(partial(is_at_total, n=last), return_dtype=pl.Boolean)
     closed = text.filter(hay.contains(text, words.pattern("outcome", "closing")) | is_reached)

@@ -292,6 +292,8 @@ def point_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     found += [table.sampled(wanted, file, LIMITS.lines) for file in chosen if file not in short]
     rows = pl.concat(found).sort("file", maintain_order=True)
     others = counting.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
+    if others.is_empty():
+        return rows
     latest = (
         others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
         .unique("masked", keep="first", maintain_order=True)

@@ -139,6 +139,8 @@ def _whole_days(spans: pl.DataFrame, undated: frozenset[int], taken_at: int | No
     """The days (ns) by which files without dates are moved, to begin next to the longest file that
     has dates. If none has any, the longest file ends within the day before the evidence was taken.
     """
+    if not undated:
+        return {}
     known = spans.drop_nulls("first_at").sort("lines", "file")
     is_bare = pl.col("file").is_in(list(undated))
     dated, bare = known.filter(~is_bare), known.filter(is_bare)

@@ -18,7 +18,6 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare.clues import THRESHOLDS as WEIGHTS
 from diagnosis.kinds.logs.compare.clues import Clue
 from diagnosis.kinds.logs.meaning import roster
-from diagnosis.kinds.logs.meaning.catalogue import failure_events
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.model import Role
 from diagnosis.values import stats
@@ -54,7 +53,7 @@ def _named_nodes(case: Case, rows: pl.DataFrame, texts: Sequence[str]) -> Iterat
         for named in roster.named_in(text, case.alias):
             if node is not None and named != node:
                 complain.setdefault(named, set()).add(node)
-    bad = case.events.filter(failure_events(case.events), ~case.is_survived)
+    bad = case.catalogue.bad.filter(~case.is_survived)
     is_teardown = (pl.col("role") == Role.TEARDOWN).fill_null(False)
     troubled = case.nodes_of(bad.filter(~is_teardown)["event"].to_list())
     silent = sorted(set(complain) - troubled)
