@@ -40,7 +40,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True):
     def of(cls, place: Place, path: tuple[str, ...], value: str, line: int = 0, part: str = "") -> Self:
         """A fact from text as it was found; longer names and values are cut."""
         name = ".".join(filter(None, map(_word, path)))[:_MAX_NAME_CHARS]
-        return cls(place, name, stored_text(value.strip())[:_MAX_VALUE_CHARS], line, stored_text(part.strip())[:100])
+        return cls(place, name, _cut(stored_text(value.strip())), line, stored_text(part.strip())[:100])
 
 
 class FactSummary(msgspec.Struct, frozen=True):
@@ -71,6 +71,14 @@ class FactSummary(msgspec.Struct, frozen=True):
 
 #: Of a job without reports.
 NO_FACTS: Final = FactSummary(0, 0, 0, 0)
+
+
+def _cut(value: str) -> str:
+    """A long value without its middle: errors end with their cause."""
+    if len(value) <= _MAX_VALUE_CHARS:
+        return value
+    half = _MAX_VALUE_CHARS // 2
+    return f"{value[: half - 1]}…{value[-half:]}"
 
 
 def _word(text: str) -> str:

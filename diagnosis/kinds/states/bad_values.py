@@ -22,12 +22,17 @@ _NO: Final = late(
 
 
 #: The last word of what a part says of itself, and what it says if it is well.
-_OF_ITSELF: Final = late(r"(?i)(?:.*[. ])?(?:health|status|state|severity|level|result)")
+_OF_ITSELF: Final = late(r"(?i)(?:.*[. ])?(?:health|status|state|severity|level|result|phase)")
 _WELL: Final = late(
     r"normal|info(?:rmational)?|good|online|optimal|ready|active|running|up|succe\w{0,8}"
-    r"|completed?|done|resolved|enabled",
+    r"|completed?|done|resolved|enabled|connected|idle|alloc(?:ated)?|mix(?:ed)?|valid"
+    r"|present|link(?:ed)?|established|full|joined|bound|available|alive|reachable|nominal"
+    r"|clean|started|in service|yes|true",
     re.IGNORECASE,
 )
+#: The number of a state before its word ("4: ACTIVE").
+_CODE: Final = re.compile(r"^[0-9]{1,3}: {0,2}")
+_UP: Final = re.compile(rf"ok|healthy|pass(?:ed)?|{_WELL.pattern}", re.IGNORECASE)
 
 
 class FaultRow(msgspec.Struct, frozen=True):
@@ -43,6 +48,10 @@ class FaultRow(msgspec.Struct, frozen=True):
     below_peers: float | None = None
     below_property: tuple[str, str] | None = None
     below_share: float = 1.0
+    above_peers: float | None = None
+    unlike_peers: bool = False
+    beside: re.Pattern[str] | None = None
+    above_share: float | None = None
     reads: str = ""
     category: str = ""
     judges_no: bool = False
@@ -53,7 +62,8 @@ class FaultRow(msgspec.Struct, frozen=True):
     @property
     def has_limit(self) -> bool:
         """Whether it judges numbers."""
-        return (self.above, self.below_peers, self.below_property) != (None, None, None)
+        limits = self.above, self.below_peers, self.below_property, self.above_peers, self.beside
+        return any(limit is not None for limit in limits)
 
     def category_for(self, format_ids: frozenset[str]) -> str:
         """What a bad value means in a report of these formats."""
@@ -74,6 +84,11 @@ def says_no(value: str) -> bool:
 def is_of_itself(name: str) -> bool:
     """Whether a property is what a part says of its own state."""
     return _OF_ITSELF.fullmatch(name) is not None
+
+
+def says_up(value: str) -> bool:
+    """Whether a state is that of a part that works: "inactive" and "none" are not."""
+    return _UP.fullmatch(_CODE.sub("", value.strip())) is not None
 
 
 def says_well(value: str) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,6 +14,7 @@ from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.states import bad_values, formats
 from diagnosis.kinds.states.bad_values import FaultRow
 from diagnosis.kinds.states.formats import Format
+from diagnosis.kinds.states.peers import Peers, object_of
 from diagnosis.kinds.states.report_sections import facts_of_formats
 from diagnosis.model import Parsed, Role
 from diagnosis.values import numbers
@@ -37,21 +37,11 @@ def analyse(parsed: Sequence[Parsed]) -> list[Result]:
     return found
 
 
-class Peers(NamedTuple):
-    """What a fact is judged beside: the greatest number of each property of a machine, the number
-    of each property of each part, and the objects that are well.
-    """
-
-    greatest: Mapping[tuple[str, str], float]
-    numbers: Mapping[tuple[str, str, str], float]
-    well: Set[tuple[str, str, str]]
-
-
 def _of_report(parsed: Parsed) -> list[Result]:
     found = facts_of_formats(parsed)
     facts = [fact for _, fact in found]
     rows = _rows_by_name((ids, fact.name) for ids, fact in found)
-    peers = Peers(_greatest(facts), _numbers(facts), _well(facts))
+    peers = Peers(facts)
     now = [fact for fact in facts if fact.name.endswith(_NOW)]
     states = {fact.name.removesuffix(_NOW): fact.value for fact in now}
     bad: dict[tuple[str, str], Result] = {}
@@ -82,34 +72,6 @@ def _rows_by_name(names: Iterable[tuple[_Ids, str]]) -> dict[tuple[_Ids, str], l
     return {key: [row for row in bad_values.load() if row.is_about(*key)] for key in set(names)}
 
 
-def _numbers(facts: Iterable[Fact]) -> dict[tuple[str, str, str], float]:
-    """The number of each property of each part of a machine, by its name in lower case."""
-    found = ((fact, number_of(fact.value)) for fact in facts)
-    numbers = ((fact, number) for fact, number in found if number is not None)
-    return {(fact.place.name, fact.part, fact.name.lower()): number for fact, number in numbers}
-
-
-def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
-    """The greatest number of each property of each machine."""
-    found: dict[tuple[str, str], float] = defaultdict(float)
-    for fact in facts:
-        key = fact.place.name, fact.name
-        found[key] = max(found[key], number_of(fact.value) or 0.0)
-    return found
-
-
-def _object(fact: Fact) -> tuple[str, str, str]:
-    """The object that states a fact: its place, its part, and the way to it."""
-    return fact.place.name, fact.part, fact.name.rpartition(".")[0]
-
-
-def _well(facts: Iterable[Fact]) -> set[tuple[str, str, str]]:
-    """The objects that say that they are well, and nothing else of themselves."""
-    told = [fact for fact in facts if bad_values.is_of_itself(fact.name)]
-    ill = {_object(fact) for fact in told if not bad_values.says_well(fact.value)}
-    return {_object(fact) for fact in told} - ill
-
-
 def _category(row: FaultRow, ids: _Ids, fact: Fact, peers: Peers) -> str:
     """The category of a bad value; empty for a good one."""
     is_such = row.value is None or row.value.match(fact.value) is not None
@@ -128,25 +90,40 @@ def _category(row: FaultRow, ids: _Ids, fact: Fact, peers: Peers) -> str:
 
 def _is_judged(row: FaultRow, fact: Fact, peers: Peers) -> bool:
     """Whether a row says anything about such a part and such a value."""
-    if row.unless_well and _object(fact) in peers.well:
+    place, part, way = object_of(fact)
+    whole = place, "", way.rpartition(".")[0]
+    if row.unless_well and not peers.well.isdisjoint([(place, part, way), whole]):
+        return False
+    if row.unlike_peers and not peers.is_unlike(fact):
         return False
     is_of_part = row.part.search(fact.part) is not None
     return is_of_part and (row.judges_no or not bad_values.says_no(fact.value))
 
 
 def _is_beyond(row: FaultRow, fact: Fact, peers: Peers) -> bool:
-    """Whether the number of a value is above what is usual, or far below its peers."""
+    """Whether the number of a value is beyond a limit, that of its part, or that of its peers."""
     number = _number(row, fact.value)
-    if number is None:
+    if number is None or (row.above is not None and number <= row.above):
         return False
-    if row.above is not None:
-        return number > row.above
-    if row.below_property is not None:
-        other = fact.name.lower().replace(*row.below_property)
+    if row.beside is not None or row.below_property is not None:
+        return _is_beyond_its_limit(row, fact, number, peers)
+    usual = peers.usual(fact)
+    if row.below_peers is not None:
+        least = usual if row.unlike_peers else peers.greatest[fact.place.name, fact.name]
+        return number < row.below_peers * (least or 0.0)
+    return number > (row.above_peers or 0.0) * (usual or 0.0)
+
+
+def _is_beyond_its_limit(row: FaultRow, fact: Fact, number: float, peers: Peers) -> bool:
+    """Whether a number is beyond that of another property of the same part."""
+    if row.beside is not None:
+        limit = peers.limit(fact, row.beside)
+    else:
+        other = fact.name.lower().replace(*(row.below_property or ("", "")))
         limit = peers.numbers.get((fact.place.name, fact.part, other), 0.0)
-        return number < row.below_share * limit
-    peer = peers.greatest[fact.place.name, fact.name]
-    return number < (row.below_peers or 0.0) * peer
+    if row.above_share is not None:
+        return number >= row.above_share * limit
+    return number < row.below_share * limit
 
 
 def _number(row: FaultRow, value: str) -> float | None:

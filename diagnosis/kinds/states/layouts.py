@@ -16,10 +16,11 @@ from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.unwrap import wrapped
-from diagnosis.kinds.states import aligned_tables
-from diagnosis.kinds.states.entries import MAX_DEPTH, MAX_LINE_CHARS, Entry
+from diagnosis.kinds.states import aligned_tables, trees
+from diagnosis.kinds.states.entries import MAX_LINE_CHARS, Entry
 from diagnosis.kinds.states.formats import Format, load_layouts
-from diagnosis.kinds.states.known_shapes import cut_json, shapes
+from diagnosis.kinds.states.known_shapes import cut_json
+from diagnosis.kinds.states.trees import Branch
 from diagnosis.knowledge.late_patterns import late
 from diagnosis.values import log_lines
 
@@ -32,8 +33,24 @@ _BEGIN_CHARS: Final = 4_096
 _NO_FAMILY: Final = "layout"
 #: The rows for texts of reports of which no format is known.
 TEXT: Final = "layout-text"
-#: How documents begin, with their shape.
-_DOCUMENTS: Final = {"{": "json", "[": "json", "<": "xml"}
+#: How documents begin, with what reads them.
+_DOCUMENTS: Final = {
+    "{": lambda text: trees.of_json(cut_json.read(text)),
+    "[": lambda text: trees.of_json(cut_json.read(text)),
+    "<": trees.of_xml,
+}
+#: Marks of tables and trees, as terminals draw them, by plain ones; a branch begins further right.
+_DRAWN: Final = str.maketrans("│┃║─━═┌┬┐├┼┤└┴┘╔╦╗╠╬╣╚╩╝╭╮╰╯", "|||---++++++++++++++++++++++")
+_BRANCH: Final = late(r"^(?:[|+`\\]?[ -]{1,4}){1,12}(?=[\w\[])")
+#: The title of a section, as files of settings have it.
+_SECTION: Final = late(r"\[([\w][\w .:/\-]{0,60})\]")
+#: A row of a frame with a key and its value; the key may stand above.
+_TWO_CELLS: Final = late(r"\|([^|]{1,80})\|([^|]{1,400})\|")
+#: The mark of an item of a list.
+_ITEM: Final = late(r"[-*•] (?=\S)")
+#: A line of words ``key=value``.
+_TOKEN: Final = late(r"([A-Za-z][\w.\-/]{0,60})=(\"[^\"]{0,400}\"|[^\s=\"]{1,400})")
+_TOKENS: Final = late(rf"{_TOKEN.pattern}(?:[\s,;]{{1,40}}{_TOKEN.pattern}){{1,60}}")
 #: Lines of marks: they part a table from its header.
 _RULE: Final = late(r"[\s|+\-=_*#~]*")
 #: An item of a list whose key is bold, as chats show it.
@@ -52,10 +69,10 @@ _DOTTED_PAIR: Final = late(r"(?P<key>\w[^\n.]{0,60}?) ?\.{3,80} ?(?P<value>[^\s.
 #: "0 runts, 91800 CRC": counters behind their numbers.
 _COUNT: Final = late(r"([0-9][0-9,]{0,24}) ([A-Za-z][A-Za-z/()\-]{0,30}(?: [A-Za-z/()\-]{1,30}){0,4})")
 _COUNTS: Final = late(rf"(?:{_COUNT.pattern}(?:, |\s{{2,40}}|$)){{1,16}}")
+_KINDS: Final = "gpu|device|card|port|disk|node|socket|npu|chip|nic|link|slot|id|index"
 #: Parts of a machine that are told apart by their numbers.
-_NUMBERED: Final = late(
-    r"(?i)(.*\b(?:gpu|device|card|port|disk|node|socket|npu|chip|nic|link|slot|id|index)): {0,4}(\d{1,4})"
-)
+_NUMBERED: Final = late(rf"(?i)(.*\b(?:{_KINDS})): {{0,4}}(\d{{1,4}})")
+_KIND: Final = late(rf"(?i)(?:{_KINDS}|rank|worker)")
 #: A key, and a gap before the only mark of its line ("fan status    | OK").
 _MARK: Final = late(
     r"\s{0,80}(?P<key>[^\s|:=](?:[^|:=\n]|:(?=\S)){0,60}?)"
@@ -68,13 +85,19 @@ _PAIRS: Final = (_PAIR, _DOTTED_PAIR, _MARK, _GAP_PAIR, _COUNTER)
 _NUMBER: Final = late(r"[-+]?[0-9][0-9.,:%]*")
 _DIGIT: Final = late(r"\d")
 #: The name of a column: no number, no mark, and no end of a sentence.
-_COLUMN: Final = late(r"(?![-+]?[0-9][0-9.,:%]*$)(?=.{0,23}\w).{0,23}[^.;:!?]")
+_COLUMN: Final = late(r"(?!.{0,23}: )(?![-+]?[0-9][0-9.,:%]*$)(?=.{0,23}\w).{0,23}[^.;:!?]")
 _NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "host_name", "server"})
 #: A first column of times or steps: a history, no state.
-_HISTORY: Final = late(r"(?i)\"?(?:time(?! \(%\))|timestamp|date|step|epoch|iter(?:ation)?|wall time)\b")
+_HISTORY: Final = late(
+    r"(?i)\"?_?(?:(?:current|global|train(?:er)?|max)[ _/])?"
+    r"(?:(?:wall )?time(?! \(%\))|timestamp|date|runtime|steps?|epoch|iter(?:ation)?|batch|loss)\b"
+    r"(?! ?_?(?:ms|s|time)\b)"
+)
 _MAX_COLUMNS: Final = 64
 _MAX_PART: Final = 60
 
+#: A branch with how far right its line begins.
+type _Grown = tuple[int, Branch]
 type _Split = Callable[[str], list[str]]
 
 
@@ -105,8 +128,10 @@ def no_family() -> Format:
 
 
 def family_of_part(entry: Entry, family: Format) -> Format:
-    """The layout of one fact: part and property say more than the whole text's family."""
-    own = _of_words(f"{entry.part} {'.'.join(entry.path)}")
+    """The layout of a single fact: its part and its property say more than the whole text, whose
+    family is given.
+    """
+    own = _of_words(f"{entry.kind} {entry.part} {'.'.join(entry.path)}")
     return family if own.id == _NO_FAMILY else own
 
 
@@ -117,26 +142,49 @@ def _of_words(words: str) -> Format:
 
 def entries(text: str) -> list[Entry]:
     """What a text states; nothing if it has no layout. O(len(text))."""
-    shape = _DOCUMENTS.get(text.lstrip()[:1])
+    return _read(text, THRESHOLDS.share)
+
+
+def _read(text: str, share: float) -> list[Entry]:
+    """What a text states of which at least such a share of the lines has a layout."""
+    read = _DOCUMENTS.get(text.lstrip()[:1])
     reader = _Lines()
-    of_document = shapes.entries(shape, text, no_family()) if shape else []
+    of_document = list(trees.entries(trees.parted(read(text)))) if read is not None else []
     # a line of a text may begin with a bracket, too
-    found = list(islice(of_document or reader.read(text), MAX_ENTRIES))
-    is_report = len(found) >= THRESHOLDS.entries and reader.known >= THRESHOLDS.share * reader.lines
+    found = list(islice(of_document or reader.read(text.translate(_DRAWN)), MAX_ENTRIES))
+    is_report = len(found) >= THRESHOLDS.entries and reader.known >= share * reader.lines
     return found if is_report else []
 
 
 def is_decided(text: str) -> bool:
-    """Whether the form of a text alone says that it is a report: one JSON document that is no
-    record of a log, or lines whose keys differ and whose values begin in one column. A log may begin
-    with a bracket, too: lines that report events are those of a log. O(len(text)).
+    """Whether the form of a text alone says that it is a report: a JSON document that is no record
+    of a log, different keys whose values begin in one column, nested properties, or objects with the
+    same properties. A log may begin with a bracket, too: lines that report events are those of a log.
+    O(len(text)).
     """
     start = text.lstrip()
     if log_lines.EVENT.search(text) is not None:
         return False
-    if cut_json.begins(start):
-        return cut_json.is_one(start) and not wrapped.is_wrapped(text)
-    return _is_in_columns(text) and bool(entries(text))
+    if cut_json.begins(start) and cut_json.is_one(start):
+        return not wrapped.is_wrapped(text)
+    in_columns = _is_in_columns(text) and bool(entries(text))
+    found = _read(text, THRESHOLDS.objects_share)
+    nested = sum(len(entry.path) > 1 for entry in found)
+    is_nested = nested >= max(THRESHOLDS.decided_lines, THRESHOLDS.aligned * len(found))
+    return in_columns or is_nested or _is_of_objects(found)
+
+
+def _is_of_objects(found: Sequence[Entry]) -> bool:
+    """Whether facts are of several objects with the same properties, and tell no history."""
+    of_object: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for entry in found:
+        of_object.setdefault((entry.node, entry.part), set()).add(entry.path)
+    counts = Counter(chain.from_iterable(of_object.values()))
+    words = chain((path[-1] for path in counts if path), (part for _, part in of_object))
+    is_history = any(map(_HISTORY.match, words))
+    alike = sum(count for count in counts.values() if count >= THRESHOLDS.objects)
+    is_alike = alike >= THRESHOLDS.objects_share * sum(counts.values())
+    return len(of_object) >= THRESHOLDS.objects and is_alike and not is_history
 
 
 def _is_in_columns(text: str) -> bool:
@@ -157,8 +205,7 @@ class _Lines:
     def __init__(self) -> None:
         self.lines = 0
         self.known = 0
-        #: indentation and title of each open level
-        self._levels: list[tuple[int, str]] = []
+        self._tree = trees.Grower()
         self._header: list[str] = []
         self._split: _Split = str.split
         self._before = ""
@@ -166,17 +213,21 @@ class _Lines:
         self._was_pair = False
 
     def read(self, text: str) -> Iterator[Entry]:
-        """The entries of all lines, block by block."""
+        """The entries of all tables, then those of all other lines."""
         for first, lines in aligned_tables.blocks_of(text):
-            found = self._of_block([line[:MAX_LINE_CHARS] for line in lines])
+            found = self._of_block([line[:MAX_LINE_CHARS] for line in lines], first)
             yield from (entry._replace(line=entry.line + first) for entry in found)
+        tree = trees.parted(self._tree.root)
+        self.known += trees.titles(tree)
+        yield from trees.entries(tree)
 
-    def _of_block(self, block: Sequence[str]) -> list[Entry]:
-        """What lines without a blank one between them state. Where some say nothing on their own,
-        they may be a table; ``line`` counts from 0.
+    def _of_block(self, block: Sequence[str], first: int) -> list[Entry]:
+        """The rows of tables among lines without a blank one between them; ``line`` counts from 0.
+        Where some say nothing on their own, all may be a table.
         """
         self._header, self._before = [], ""
         found: list[Entry] = []
+        branches: list[_Grown] = []
         known = written = 0
         for at, line in enumerate(block):
             body = _BOLD.sub(r"\1", line.strip())
@@ -184,41 +235,38 @@ class _Lines:
                 self._least = THRESHOLDS.columns if self._was_pair else THRESHOLDS.ruled_columns
                 continue
             had_header = bool(self._header)
-            stated = self._of_line(line, body)
+            row, stated = self._of_line(line, body, first + at)
             self._least = THRESHOLDS.columns
             written += 1
             # the line before the first row is the header
-            known += bool(stated) + (bool(self._header) and not had_header)
-            found += [entry._replace(line=at) for entry in stated]
+            is_first_row = bool(self._header) and not had_header
+            known += bool(row) or _states(stated)
+            known += is_first_row
+            branches = branches[:-1] if is_first_row else branches
+            branches += stated
+            found += [entry._replace(line=at) for entry in row]
         table = aligned_tables.read(block) if known < written else None
         if table is not None and len(table.rows) >= known and _is_of_parts(table):
-            found, known = list(_of_table(table)), len(table.rows) + 1
+            found, known, branches = list(_of_table(table)), len(table.rows) + 1, []
+        for indent, branch in branches:
+            self._tree.add(indent, branch)
         self.lines += written
         self.known += known
         return found
 
-    def _of_line(self, line: str, body: str) -> list[Entry]:
+    def _of_line(self, line: str, body: str, number: int) -> tuple[list[Entry], list[_Grown]]:
+        """The row of a table that a line is, else its branches, each with its indent."""
         before = self._before
         self._before = body
-        row = self._row(before, body)
+        row = self._row(before, body) if _TOKENS.fullmatch(body) is None else []
         self._was_pair = _MARK.fullmatch(body) is not None
         # "Last check: Tue 09:10:11" tells of a part, "09:10:11 checked" is a line of a log
         is_pair = self._was_pair or _PAIR.fullmatch(body) is not None
         if row or (_CLOCK.match(body) and not is_pair):
-            return row
-        indent = len(line) - len(line.lstrip())
-        self._levels = [level for level in self._levels if level[0] < indent]
-        part, *path = [title for _, title in self._levels] or [""]
-        stated = _counts(body) or _pairs(body)
-        self._open(indent, body)
-        return [Entry((*path, name), value, 0, part) for name, value in stated]
-
-    def _open(self, indent: int, body: str) -> None:
-        """Opens what is further right: the first line, a numbered part, or one with a colon."""
-        numbered = _NUMBERED.fullmatch(body)
-        is_title = not self._levels or numbered is not None or body.endswith(":")
-        if is_title and len(self._levels) < MAX_DEPTH:
-            self._levels.append((indent, _title(body, numbered)[:_MAX_PART]))
+            return row, []
+        drawn = _BRANCH.match(line) if not body.endswith("|") else None
+        indent = drawn.end() if drawn is not None else len(line) - len(line.lstrip())
+        return [], _branches(line[indent:].strip() if drawn is not None else body, indent, number)
 
     def _row(self, before: str, body: str) -> list[Entry]:
         """The cells of a row of a table; none for other lines."""
@@ -253,14 +301,41 @@ def _cells(header: Sequence[str], cells: Sequence[str], line: int) -> list[Entry
     is_node = first.lower() in _NODE_COLUMNS and not cells[0].startswith("/")
     place = ("", cells[0]) if is_node else (cells[0], "")
     pairs = zip(names, cells[1:], strict=True)
-    return [Entry((name,), cell, line, *place) for name, cell in pairs if cell]
+    return [Entry((name,), cell, line, *place, first) for name, cell in pairs if cell]
 
 
-def _title(body: str, numbered: re.Match[str] | None) -> str:
-    pair = _PAIR.fullmatch(body) or _MARK.fullmatch(body)
-    if numbered is not None:
-        return f"{numbered[1]} {numbered[2]}"
-    return pair["key"] if pair is not None else body.partition(",")[0].rstrip(" :.")
+def _states(branches: Sequence[_Grown]) -> bool:
+    """Whether a line states a value, or is the title of a section."""
+    return any(branch.value or branch.is_item or branch.below for _, branch in branches)
+
+
+def _branches(body: str, indent: int, number: int) -> list[_Grown]:
+    """What a line adds to a tree: several pairs of one object, a pair, or a title."""
+    if section := _SECTION.fullmatch(body):
+        return [(-1, Branch(section[1], line=number, is_item=True))]
+    item = _ITEM.match(body)
+    if item is not None:
+        below = _branches(body[item.end() :], indent + item.end(), number)
+        return [(indent, Branch("", line=number, is_item=True)), *below]
+    if _TOKENS.fullmatch(body):
+        own = [Branch(key, value.strip('"'), number) for key, value in _TOKEN.findall(body)]
+        return [(indent, Branch("", line=number, is_item=True, below=own))]
+    if numbered := _NUMBERED.fullmatch(body):
+        return [(indent, Branch(numbered[1], numbered[2], number))]
+    cells = _TWO_CELLS.fullmatch(body)
+    if cells is not None:
+        return [(indent, Branch(cells[1].strip(), cells[2].strip(), number))]
+    pairs = _counts(body) or _pairs(body)
+    if not pairs:
+        return [(indent, Branch(_title(body), line=number))]
+    return [(indent, Branch(key, value, number)) for key, value in pairs]
+
+
+def _title(body: str) -> str:
+    """What a line calls that which is below it; a sentence calls nothing."""
+    has_name = body.endswith(":") or _DIGIT.search(body.partition(" ")[0]) is not None
+    is_sentence = not has_name and body.count(" ") >= THRESHOLDS.sentence
+    return "" if is_sentence else body.rstrip(" :.").partition(",")[0]
 
 
 def _header(before: str, body: str, least: int) -> tuple[list[str], _Split]:
@@ -277,8 +352,9 @@ def _is_header(names: Sequence[str], cells: Sequence[str]) -> bool:
     """Whether words name the columns of cells, of which one holds a number."""
     is_table = len(names) == len(cells)
     is_named = all(map(_COLUMN.fullmatch, names)) and len(set(names)) == len(names)
-    is_mixed = any(map(_DIGIT.search, cells)) and not all(map(_NUMBER.fullmatch, cells))
-    return is_table and is_named and is_mixed
+    is_of_kind = bool(names) and _KIND.fullmatch(names[0]) is not None
+    is_mixed = is_of_kind or not all(map(_NUMBER.fullmatch, cells))
+    return is_table and is_named and is_mixed and any(map(_DIGIT.search, cells))
 
 
 def _counts(body: str) -> list[tuple[str, str]]:

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Final
-from xml.parsers import expat
+from typing import Final
 
 from diagnosis.evidence import MAX_FACTS
 from diagnosis.facts import operations
+from diagnosis.kinds.states import trees
 from diagnosis.kinds.states.entries import (
     LABEL,
     MAX_DEPTH,
     MAX_LINE_CHARS,
     NODE_LABELS,
     PART_LABELS,
+    STATE_LABELS,
     Entry,
 )
 from diagnosis.kinds.states.formats import Format, ObjectHeader
 from diagnosis.kinds.states.known_shapes import (
+    cut_json,
     json_shapes,
     operation_traces,
     profiles,
@@ -151,9 +153,20 @@ def _exposition(text: str, form: Format) -> Iterator[Entry]:
             continue
         labels = {key.lower(): value for key, value in LABEL.findall(found[2] or "")}
         node = next((labels[name] for name in NODE_LABELS if labels.get(name)), "")
-        part = next((f"{name} {labels[name]}" for name in PART_LABELS if labels.get(name)), "")
-        reason = labels.get("reason", "")
-        yield Entry((found[1], reason), found[3], number, part, node)
+        stated = next((name for name in labels if found[1].endswith(f"_{name}")), "")
+        state = next((name for name in STATE_LABELS if name in labels), stated)
+        value = str(labels.get(state, found[3]))
+        # a state is stated by the sample of it that holds
+        if (bool(state), found[3]) != (True, "0"):
+            path = found[1], labels.get("reason", "")
+            yield Entry(path, value, number, _part_of(labels, state), node)
+
+
+def _part_of(labels: Mapping[str, str], state: str) -> str:
+    """The part that labels name: by a known label, else by the first one that names no machine."""
+    left = {name: value for name, value in labels.items() if name not in (state, *NODE_LABELS)}
+    known = {name: left[name] for name in PART_LABELS if left.get(name)}
+    return next(map(" ".join, (known or left).items()), "")
 
 
 def _columns(text: str, form: Format) -> Iterator[Entry]:
@@ -282,44 +295,13 @@ def _stated(found: re.Match[str]) -> dict[str, str]:
 
 
 def _xml(text: str, form: Format) -> Iterator[Entry]:
-    """Elements with text; an element that a header of the format describes (``tag id``) begins an
-    object. Entities are refused: a document that declares some has no entries.
-    """
-    found: list[Entry] = []
-    path: list[str] = []
-    objects: list[tuple[int, str]] = []
-    said: list[str] = []
-    parser = expat.ParserCreate()
+    """Elements and attributes with text."""
+    return trees.entries(trees.of_xml(text))
 
-    def begin(tag: str, attributes: dict[str, str]) -> None:
-        said.clear()
-        path.append(tag)
-        if header := _header(f"{tag} {attributes.get('id', '')}".strip(), form.objects):
-            objects.append((len(path), header[1]))
 
-    def end(_: str) -> None:
-        value = "".join(said).strip()
-        said.clear()
-        if value and len(found) < MAX_FACTS and len(path) <= MAX_DEPTH:
-            names = path[objects[-1][0] :] if objects else path[1:]
-            part = objects[-1][1] if objects else ""
-            found.append(Entry(tuple(names), value, parser.CurrentLineNumber, part))
-        if objects and objects[-1][0] == len(path):
-            objects.pop()
-        path.pop()
-
-    def refuse(*_: Any) -> None:
-        raise expat.ExpatError("entities are not read")
-
-    parser.StartElementHandler = begin
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = said.append
-    parser.EntityDeclHandler = refuse
-    try:
-        parser.Parse(text, True)
-    except (expat.ExpatError, ValueError):
-        return iter(found)  # a damaged document says what came before
-    return iter(found)
+def _json(text: str, form: Format) -> Iterator[Entry]:
+    """Leaves of a document."""
+    return trees.entries(trees.of_json(cut_json.read(text)))
 
 
 def _profile(text: str, form: Format) -> Iterator[Entry]:
@@ -353,7 +335,7 @@ _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "rows": _rows,
     "matrix": _matrix,
     "xml": _xml,
-    "json": json_shapes.document,
+    "json": _json,
     "records": json_shapes.records,
     "profile": _profile,
     "operations": _operations,

@@ -1,0 +1,1 @@
+"""The same facts in every form in which tools write them."""
