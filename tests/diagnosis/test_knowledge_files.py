@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from diagnosis.knowledge import knowledge_files
@@ -47,3 +49,21 @@ def test_a_text_that_is_no_table_is_refused_and_not_kept(kept: Path) -> None:
     with pytest.raises(tomllib.TOMLDecodeError):
         knowledge_files.parsed("title = ")
     assert not kept.exists()
+
+
+class Row(msgspec.Struct, frozen=True):
+    id: str
+    pattern: re.Pattern[str]
+    names: tuple[str, ...] = ()
+
+
+def test_rows_of_a_table_become_records_with_their_patterns_compiled() -> None:
+    rows = [{"id": "a", "pattern": "x+", "names": ["n"]}, {"id": "b", "pattern": "y"}]
+    first, second = knowledge_files.records(Row, rows, re.IGNORECASE)
+    assert first.pattern.fullmatch("XX")
+    assert (first.names, second.names) == (("n",), ())
+
+
+def test_a_row_without_a_field_that_it_needs_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        knowledge_files.records(Row, [{"id": "a"}])

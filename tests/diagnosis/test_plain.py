@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from diagnosis.__main__ import main
-from diagnosis.values.plain import HIDDEN, csv_cell, duration, plain, text, visible, visible_json
+from diagnosis.values.plain import HIDDEN, csv_cell, duration, listed, plain, text, visible, visible_json
 from faultline import words
 
 
@@ -110,3 +110,9 @@ def test_a_cell_that_a_spreadsheet_could_read_as_a_formula_is_text(first: str) -
 )
 def test_a_duration_has_three_digits_and_the_unit_that_fits(seconds: float, said: str) -> None:
     assert duration(seconds) == said
+
+
+def test_of_many_names_the_first_are_named_and_the_others_counted() -> None:
+    assert listed(["a", "b"], 2) == "a, b"
+    assert listed([str(n) for n in range(1_202)], 2) == "0, 1 and 1,200 more"
+    assert listed([], 2) == ""

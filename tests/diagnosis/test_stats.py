@@ -35,3 +35,9 @@ def test_a_lasting_change_is_found_where_it_begins() -> None:
 
 def test_a_spread_is_not_moved_by_one_wild_value() -> None:
     assert stats.spread([1.0, 2.0, 3.0, 4.0, 1_000.0]) == pytest.approx(1.4826)
+
+
+def test_each_row_and_each_column_of_a_table_has_the_spread_of_its_values() -> None:
+    table = np.array([[1.0, 2.0, 3.0, 90.0], [5.0, 5.0, 5.0, 5.0]])
+    assert stats.spreads(table, 1).tolist() == [stats.spread(row) for row in table]
+    assert stats.spreads(table, 0).tolist() == [stats.spread(column) for column in table.T]
