@@ -62,8 +62,11 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
     lines = clocks.correct(progress.points, "at")
     first, stated = pl.col("at").min(), pl.col("seconds").median()
     points = lines.group_by("n").agg(at=first, seconds=stated).sort("n")
-    gap, step = pl.col("at").diff() / SECOND, pl.col("n").diff()
-    gaps = points.with_columns(gap=gap, per=pl.when(step > 0).then(gap / step))
+    # a line without a time has that of the one before it: the steps of one time share the next gap
+    is_later = pl.col("at").ne_missing(pl.col("at").shift())
+    since = pl.when(is_later).then(pl.col("n")).forward_fill().shift()
+    gap, step = pl.col("at").diff() / SECOND, pl.col("n") - since
+    gaps = points.with_columns(gap=gap, per=pl.when(is_later & (step > 0)).then(gap / step))
     points = points.with_columns(seconds=_durations(gaps))
     positive = gaps.filter(pl.col("gap") > 0)["gap"]
     usual = middle(positive) or None

@@ -55,7 +55,8 @@ def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Seq
     furthest = sorted(writers, key=lambda points: points["n"][-1])[-LIMITS.last_lines :]
     if any(_has_ended(points, progress.interval, table, read) for points in furthest):
         return True
-    if not _is_closed(new, progress.last):
+    is_counted_out = any(_is_counted_out(points, table, read) for points in furthest)
+    if not is_counted_out and not _is_closed(new, progress.last):
         return False
     return not any(_is_short(points, progress.interval, table, read) for points in furthest)
 
@@ -104,6 +105,20 @@ def _is_short(points: pl.DataFrame, interval: int, table: LogTable, read: ReadRa
     return bool(totals) and min(totals) - n > interval
 
 
+def _is_counted_out(points: pl.DataFrame, table: LogTable, read: ReadRange) -> bool:
+    """Whether a message that a writer prints once for each count of a total, after some steps,
+    reaches that total below the last of them ("epoch 10/10").
+    """
+    file, line = points["file"][-1], points["line"][-1]
+    is_around = pl.col("first_line").is_between(points["line"][0], line) & (pl.col("last_line") > line)
+    around = table.occurrences.filter((pl.col("file") == file) & is_around)
+    if around.is_empty():
+        return False
+    often = around.sort("n", "masked", descending=[True, False]).head(LIMITS.last_lines)
+    texts = _texts(table, file, often["last_line"].to_list(), read)
+    return any(map(is_at_total, texts, often["n"]))
+
+
 def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
     """The same for one writer. Each total that its last line states is reached ("321/321"), or
     nearly if other lines follow ("step 990 of 1000", every tenth is printed); a total that is
@@ -121,6 +136,8 @@ def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadR
     texts = _texts(table, file, [line, *before], read)
     totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())
     if not _is_counted(totals, n):
+        totals = _total_of_counter(points, table, read)
+    if not _is_counted(totals, n):
         earlier = said.filter(pl.col("first_line") < rounds[0])
         totals = _planned_totals(texts[0], table.messages.join(earlier, on="masked"))
     if not _is_counted(totals, n):
@@ -132,6 +149,17 @@ def _has_ended(points: pl.DataFrame, interval: int, table: LogTable, read: ReadR
     slack = interval if is_followed or is_from_zero else 0
     is_reached = all(total - count <= (slack if count == n else 0) for count, total in totals)
     return is_reached and not (is_inner and len(totals) <= 1)
+
+
+def _total_of_counter(points: pl.DataFrame, table: LogTable, read: ReadRange) -> list[tuple[int, int]]:
+    """The last count of a writer with the only total that the other lines of its counter state."""
+    last = points.group_by("masked", maintain_order=True).last().tail(LIMITS.last_lines)
+    texts = _texts(table, points["file"][-1], last["line"].to_list(), read)
+    stated: set[int] = set()
+    for own, text in zip(last["n"], texts, strict=True):
+        stated.update(total for count, total in _totals(text) if count == own)
+    n = points["n"][-1]
+    return [(n, total) for total in stated if total >= n] if len(stated) == 1 else []
 
 
 def _is_counted(totals: Sequence[tuple[int, int]], n: int) -> bool:

@@ -160,3 +160,20 @@ def test_a_fatal_line_ends_its_process_whatever_is_printed_after_it(tmp_path: Pa
     warned = fatal.replace(": F ", ": W ")
     assert outcome(tmp_path / "b", *counted, warned, *after) != "failed"
     assert outcome(tmp_path / "c", *counted[:20], fatal.replace("10:29", "10:20"), *after, *counted[20:]) != "failed"
+
+
+def test_a_line_that_ends_each_epoch_tells_by_its_total_that_the_last_one_ended(tmp_path: Path) -> None:
+    ends = [f"epoch {epoch}/3 mean loss 1.{epoch}" for epoch in (1, 2, 3)]
+    shown = [[f"step {n} loss 2.{n}" for n in range(10 * epoch, 10 * epoch + 10)] for epoch in range(3)]
+    lines = [line for steps_of, end in zip(shown, ends, strict=True) for line in (*steps_of, end)]
+    begun = [line for steps_of, end in zip(shown, ends, strict=True) for line in (end, *steps_of)]
+    assert outcome(tmp_path / "a", *lines) == "succeeded"
+    assert outcome(tmp_path / "b", *lines[:-1]) != "succeeded"
+    assert outcome(tmp_path / "c", *begun[:-10]) != "succeeded"
+
+
+def test_the_total_of_a_counter_counts_where_its_last_line_states_none(tmp_path: Path) -> None:
+    shown = [[f"Step {10 * part + n}/31 | loss 2.{n}" for n in range(10)] for part in range(3)]
+    parts = [[*lines, f"Step {10 * part + 10} | test loss 1.1"] for part, lines in enumerate(shown)]
+    assert outcome(tmp_path / "a", *parts[0], *parts[1], *parts[2], "weights are in out/") == "succeeded"
+    assert outcome(tmp_path / "b", *parts[0], *parts[1], "weights are in out/") != "succeeded"

@@ -148,10 +148,10 @@ def test_stated_durations_count_if_they_fit_the_times_of_their_lines() -> None:
     assert paced([1.0] * 5, stated=[None, 0.9, None, None, 0.8]).points["seconds"].to_list() == [None, 0.9, 1, 1, 0.8]
 
 
-def test_the_usual_time_between_lines_leaves_out_lines_of_one_time_and_durations_are_per_iteration() -> None:
+def test_the_usual_time_between_lines_leaves_out_lines_of_one_time_and_their_steps_share_the_next_gap() -> None:
     found = paced([5.0, 4.0, 0.0, 6.0, 0.0], numbers=[1, 3, 4, 6, 8])
     assert found.usual_s == 5.0
-    assert found.points["seconds"].to_list() == [None, 2.0, 0.0, 3.0, 0.0]
+    assert found.points["seconds"].to_list() == [None, 2.0, None, 2.0, None]
 
 
 def test_the_last_progress_of_a_counter_that_began_again_is_its_latest_line() -> None:
