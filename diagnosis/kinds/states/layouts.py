@@ -41,7 +41,7 @@ _DOCUMENTS: Final = {
 }
 #: Marks of tables and trees, as terminals draw them, by plain ones; a branch begins further right.
 _DRAWN: Final = str.maketrans("│┃║─━═┌┬┐├┼┤└┴┘╔╦╗╠╬╣╚╩╝╭╮╰╯", "|||---++++++++++++++++++++++")
-_BRANCH: Final = late(r"^(?:[|+`\\]?[ -]{1,4}){1,12}(?=[\w\[])")
+_BRANCH: Final = late(r"^\s{0,80}[|+`\\][|+`\\ \-]{0,80}(?=[\w\[])")
 #: The title of a section, as files of settings have it.
 _SECTION: Final = late(r"\[([\w][\w .:/\-]{0,60})\]")
 #: A row of a frame with a key and its value; the key may stand above.
@@ -49,8 +49,8 @@ _TWO_CELLS: Final = late(r"\|([^|]{1,80})\|([^|]{1,400})\|")
 #: The mark of an item of a list.
 _ITEM: Final = late(r"[-*•] (?=\S)")
 #: A line of words ``key=value``.
-_TOKEN: Final = late(r"([A-Za-z][\w.\-/]{0,60})=(\"[^\"]{0,400}\"|[^\s=\"]{1,400})")
-_TOKENS: Final = late(rf"{_TOKEN.pattern}(?:[\s,;]{{1,40}}{_TOKEN.pattern}){{1,60}}")
+_TOKEN: Final = late(r"([A-Za-z][\w.\-/]{0,60})=(\"[^\"]{0,400}\"|[^\s=\"]{0,400}[^\s=\",;])")
+_TOKENS: Final = late(rf"{_TOKEN.pattern}(?:(?:[,;]\s{{0,40}}|\s{{1,40}}){_TOKEN.pattern}){{1,60}}")
 #: Lines of marks: they part a table from its header.
 _RULE: Final = late(r"[\s|+\-=_*#~]*")
 #: An item of a list whose key is bold, as chats show it.

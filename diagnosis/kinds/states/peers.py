@@ -19,6 +19,8 @@ from diagnosis.knowledge.late_patterns import late
 
 THRESHOLDS: Final = thresholds.of("peers")
 
+#: Properties of an object that may be limits of others.
+_MAX_PROPERTIES: Final = 200
 _WORD: Final = late(r"[a-z]+|[0-9]+")
 #: Numbers in names, also hexadecimal ones.
 _NUMBERS: Final = late(r"(?i)(?<![a-z])[0-9a-f]{2,16}(?![a-z])|[0-9]+")
@@ -55,7 +57,8 @@ class Peers:
         for fact in facts:
             limit = _words(fact.name.lower()), _number_of(fact.value), _unit(fact.value)
             self._values[_kind(fact)][fact.place.name, fact.part] = fact.value
-            self._worded[fact.place.name, fact.part].append(limit)
+            own = self._worded[fact.place.name, fact.part]
+            own += [limit][: _MAX_PROPERTIES - len(own)]
 
     def usual(self, fact: Fact) -> float | None:
         """The middle number of a property of several objects; None if they are few."""

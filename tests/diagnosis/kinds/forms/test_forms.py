@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from diagnosis.evidence import Result
@@ -47,6 +49,24 @@ def test_the_same_facts_without_the_fault_are_calm(fault: str) -> None:
     rows = FAULTS[fault].rows(is_bad=False)
     results = {form: _results(write(rows)) for form, write in FORMS.items()}
     assert [form for form, found in results.items() if found] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{' ' * 79}(\n" * 40,
+        f"{'|   ' * 20}(\n" * 40,
+        f"{'a=1,,,,,,,,' * 60}=\n" * 40,
+        f"{'temp a=1 ' * 60}\n" * 40,
+        "".join(f"temp of {number}: 5\n" for number in range(4_000)),
+        "".join(f"x.y{number}.temp: 5\n" for number in range(4_000)),
+    ],
+    ids=["blanks", "branches", "marks", "words", "one object", "many objects"],
+)
+def test_a_hostile_text_is_read_and_judged_in_little_time(text: str) -> None:
+    began = time.process_time()
+    _results(text)
+    assert time.process_time() - began < 3.0
 
 
 @pytest.mark.parametrize("form", sorted(set(FORMS) - {"exposition"}))
