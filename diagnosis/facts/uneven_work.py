@@ -26,9 +26,10 @@ def lost_to_moving_work(moments: _Floats, usual: float, least: float, places: in
     lost = np.asarray(waits.max(axis=0))
     if usual <= 0 or float(lost.mean()) / usual < least:
         return None
-    # halfway from places that are late equally often to one that always is
-    most = (1 + 1 / (places or len(waits))) / 2
-    return None if _strongest_share(waits, lost) > most else lost
+    share_of_one_by_turns = 1 / (places or len(waits))
+    share_of_one_always = 1.0
+    halfway = (share_of_one_by_turns + share_of_one_always) / 2
+    return None if _strongest_share(waits, lost) > halfway else lost
 
 
 def _moving_waits(moments: _Floats) -> _Floats:

@@ -4,19 +4,16 @@ print no progress with times. Whoever stopped it ended what had hung.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from msgspec import structs
 from msgspec.structs import replace
 
-from diagnosis import taxonomy, thresholds
+from diagnosis import taxonomy
 from diagnosis.evidence import FlowFinding, StackFinding
+from diagnosis.facts.silences import is_long_silence
 from diagnosis.model import Role
 from diagnosis.records.result import LogDiagnosis, LogEvent, Verdict
 from diagnosis.taxonomy import UNKNOWN
-
-THRESHOLDS: Final = thresholds.of("lifecycles")
 
 
 def with_stall(logs: LogDiagnosis, stacks: StackFinding, flows: FlowFinding) -> LogDiagnosis:
@@ -47,7 +44,6 @@ def _was_silent(logs: LogDiagnosis, flows: FlowFinding) -> bool:
         return False
     for steps in courses:
         usual_s = float(np.median([step.seconds for step in steps]))
-        least_s = max(THRESHOLDS.hang_intervals * usual_s, THRESHOLDS.hang_floor_s)
-        if stopped_at - steps[-1].end <= least_s:
+        if not is_long_silence(stopped_at - steps[-1].end, usual_s):
             return False
     return True

@@ -15,7 +15,7 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from diagnosis import thresholds
+from diagnosis.facts.silences import is_long_silence
 from diagnosis.kinds.logs.causes import launches
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.meaning.catalogue import event_starts
@@ -25,7 +25,6 @@ from diagnosis.knowledge import words
 from diagnosis.model import Role
 from diagnosis.values.extremes import least
 
-THRESHOLDS: Final = thresholds.of("lifecycles")
 #: A launcher's message that a worker ended with a code or by a signal.
 WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
 _ENDED_WELL: Final = words.pattern("phrases", "ended_well")
@@ -123,5 +122,4 @@ def is_hang(pace: Pace, ended_at: int | None) -> bool:
     """No progress for far longer than usual before anything ended."""
     if pace.silent_from is None or ended_at is None or pace.usual_s is None:
         return False
-    silence = (ended_at - pace.silent_from) / SECOND
-    return bool(silence > max(THRESHOLDS.hang_intervals * pace.usual_s, THRESHOLDS.hang_floor_s))
+    return is_long_silence((ended_at - pace.silent_from) / SECOND, pace.usual_s)

@@ -50,7 +50,7 @@ def conclude(case: Case) -> LogDiagnosis:
         return _healthy(case)
     roots = _root_events(case, when)
     classification = _classify(case, roots, is_hang=when.symptom == "hang")
-    verdict = _calibrated(case, _verdict(case, roots, classification, where, when))
+    verdict = _with_probability(case, _verdict(case, roots, classification, where, when))
     roles = listed_events.event_roles(case, roots)
     accused = {node.node for node in where.nodes if node.is_suspect}
     listed = listed_events.list_events(case, roots, roles, accused)
@@ -215,7 +215,7 @@ def _verdict(case: Case, roots: Sequence[int], found: classify.Classification, w
     return Verdict(leaf.id, leaf.category, leaf.subcategory, found.confidence, runner, labels)
 
 
-def _calibrated(case: Case, verdict: Verdict) -> Verdict:
+def _with_probability(case: Case, verdict: Verdict) -> Verdict:
     """A verdict with the confidence that such verdicts earned; the runner-up keeps its share of the
     rest. One of consequences alone stays inconclusive.
     """
