@@ -257,3 +257,11 @@ def test_a_table_below_a_title_and_marks_is_read() -> None:
 
 def test_thousands_of_titles_are_read_once() -> None:
     assert read_texts({"a.txt": "a box\n---\n" * 2_000}) == {}
+
+
+def test_the_degrees_that_are_left_to_a_limit_are_no_limit() -> None:
+    figures = {"temperature_gpu": 59, "temperature_gpu_tlimit": 26, "fan_speed": 0, "power_draw": 71}
+    lines = [f'# TYPE smi_{name} gauge\nsmi_{name}{{uuid="a1"}} {number}\n' for name, number in figures.items()]
+    left = "".join(lines)
+    assert not results(left)
+    assert results(left.replace("tlimit", "limit"))
