@@ -90,7 +90,7 @@ _NODE_COLUMNS: Final = frozenset({"node", "nodename", "host", "hostname", "host_
 #: A first column of times or steps: a history, no state.
 _HISTORY: Final = late(
     r"(?i)\"?_?(?:(?:current|global|train(?:er)?|max)[ _/])?"
-    r"(?:(?:wall )?time(?! \(%\))|timestamp|date|runtime|steps?|epoch|iter(?:ation)?|batch|loss)\b"
+    r"(?:(?:wall )?time(?! \(%\))|timestamp|date|runtime|steps?|epoch|iter(?:ation)?|itr?|batch|loss)\b"
     r"(?! ?_?(?:ms|s|time)\b)"
 )
 _MAX_COLUMNS: Final = 64
