@@ -110,7 +110,22 @@ def recovered_events(facts: Facts) -> pl.Series:
     if times.len() <= THRESHOLDS.survived_points:
         return is_over
     edge = int(times[-THRESHOLDS.survived_points])
-    return is_over | (catalogue.events["until_at"] < edge).fill_null(False)
+    is_before = (catalogue.events["until_at"] < edge).fill_null(False)
+    if not is_before.any():
+        return is_over
+    below = _below_the_last_progress(facts)
+    return is_over | (is_before & ~catalogue.events["event"].is_in(below))
+
+
+def _below_the_last_progress(facts: Facts) -> list[int]:
+    """The events that stand below the last step of the job in its file: whatever time the next line
+    states, perhaps of another zone, nobody went on after them. O(occurrences).
+    """
+    points = facts.progress.points
+    last = points.filter(pl.col("n") == facts.progress.last).group_by("file")
+    ends = last.agg(step_line=pl.col("line").max())
+    below = facts.catalogue.occurrences.join(ends, on="file")
+    return below.filter(pl.col("first_line") > pl.col("step_line"))["event"].unique().to_list()
 
 
 def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[str] = ("file", "source")) -> pl.Series:

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from diagnosis import thresholds
@@ -127,6 +128,15 @@ def _slowdown(points: pl.DataFrame) -> tuple[int, float] | None:
     return int(known["row"][cut]), later / base
 
 
+def _end_of_warm_up(is_slow: npt.NDArray[np.bool_], sums: npt.NDArray[np.float64]) -> int:
+    """The windows that are no slowdown that passed: the first ones, and all that decay from the
+    first one on."""
+    usual = np.flatnonzero(~is_slow)
+    begin = int(usual[0]) if len(usual) else len(is_slow)
+    decays = begin > 0 and int(np.argmax(sums[:begin])) == 0
+    return max(THRESHOLDS.phase, begin) if decays else int(THRESHOLDS.phase)
+
+
 def _phase(points: pl.DataFrame) -> tuple[int, int, float] | None:
     """The longest run of iterations that took longer for some time: windows of ``phase`` durations without their
     longest, which may be a checkpoint, against the median window. O(n × window)."""
@@ -146,7 +156,7 @@ def _phase(points: pl.DataFrame) -> tuple[int, int, float] | None:
         base + THRESHOLDS.grains * grain,
     )
     is_slow = sums > least
-    is_slow[: THRESHOLDS.phase] = False
+    is_slow[: _end_of_warm_up(is_slow, sums)] = False
     runs = np.flatnonzero(np.diff(is_slow, prepend=False, append=False)).reshape(-1, 2)
     best = max(runs.tolist(), key=lambda run: run[1] - run[0], default=(0, 0))
     if best[1] - best[0] < THRESHOLDS.phase // 2 or is_slow.mean() > THRESHOLDS.phase_share:

@@ -10,6 +10,7 @@ import pytest
 from diagnosis import Kind, ParseHints, parse, report
 from diagnosis.kinds.logs.pace import counter_words, progress
 from diagnosis.pipeline import diagnose
+from tests.diagnosis.cases import case_of_lines
 
 
 def told(folder: Path, **files: str) -> dict[str, Any]:
@@ -129,3 +130,13 @@ def test_a_success_in_one_file_does_not_outweigh_the_codes_of_the_launchers_summ
     failed = [*raised, "ValueError: this model cannot do that", "failed (exitcode: 1) local_rank: 0", *summary]
     output = "{'train_runtime': 100.0}\n***** Training the next model *****\n"
     assert told(tmp_path, output=output, errors="\n".join([*failed, ""]))["outcome"] == "failed"
+
+
+def test_nobody_outlived_an_error_below_the_last_step_though_the_next_line_states_an_earlier_time(
+    tmp_path: Path,
+) -> None:
+    steps = [f"2026-03-01 14:{n:02d}:00 INFO step {n} loss 2.1" for n in range(1, 30)]
+    raised = ["[rank0]: Traceback (most recent call last):", "[rank0]: ValueError: nothing is left to join"]
+    elsewhere = "[rank0]:I0301 06:29:01.478000 171 torch/frame.py:6] tried to trace these"
+    case = case_of_lines(tmp_path, *steps, *raised, elsewhere)
+    assert case.ending.outcome == "failed"

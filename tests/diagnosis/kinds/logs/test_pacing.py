@@ -166,3 +166,9 @@ def test_a_silence_begins_a_usual_time_after_the_last_line_with_a_time() -> None
 def test_a_passing_slowdown_needs_four_windows_and_at_most_four_tenths_of_them() -> None:
     assert paced([*FINE[:14], *[3.0] * 5, *FINE[:14]]).phase is not None
     assert paced([*FINE[:14], *[3.0] * 5, *FINE[:13]]).phase is None
+
+
+def test_durations_that_decay_from_the_first_one_are_a_warm_up() -> None:
+    decaying = [1.0 + 60.0 / n for n in range(1, 60)]
+    assert paced([*decaying, *[1.0] * 200]).phase is None
+    assert paced([*FINE[:14], *decaying[5:18], *[1.0] * 40]).phase is not None
