@@ -129,7 +129,7 @@ def join_ranges(
 
 
 def _shallow(result: Parsed) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in Parsed.__dataclass_fields__}
+    return {name: getattr(result, name) for name in Parsed.__struct_fields__}
 
 
 def _kept(result: Parsed, folder: str) -> dict[str, Any]:

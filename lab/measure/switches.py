@@ -15,10 +15,12 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 import diagnosis
 from diagnosis import thresholds as tables

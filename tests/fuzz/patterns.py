@@ -19,7 +19,7 @@ import re._parser as parser  # type: ignore[import-not-found]
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,14 @@ def _patterns_in(value: object, depth: int) -> Iterator[re.Pattern[Any]]:
     elif depth and isinstance(value, tuple | list | set | frozenset | dict):
         for part in (*value, *(value.values() if isinstance(value, dict) else ())):
             yield from _patterns_in(part, depth - 1)
-    elif depth and hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        for name in value.__dataclass_fields__:
+    elif depth and not isinstance(value, type):
+        for name in _names_of_fields(value):
             yield from _patterns_in(getattr(value, name, None), depth - 1)
+
+
+def _names_of_fields(value: object) -> Iterable[str]:
+    """The names of the fields of a record; none of any other value."""
+    return getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
 
 
 def _literals(source: str) -> Iterator[tuple[int, re.Pattern[Any]]]:

@@ -6,8 +6,10 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
+
+from msgspec.structs import replace
 
 from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning import signatures
