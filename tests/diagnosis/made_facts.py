@@ -94,4 +94,4 @@ def _row(number: int, event: dict[str, Any]) -> dict[str, Any]:
     row |= {name: value for name, value in event.items() if name not in ("at", "on", "file")}
     first_at = row["first_at"] if at is None else int(at * SECOND)
     named = {"event": number, "n_nodes": len(event.get("on") or ()), "first_at": first_at, "last_at": first_at}
-    return row | {"own_role": row["role"], "is_stamped": at is not None} | named
+    return {"own_role": row["role"], "is_stamped": at is not None} | row | named

@@ -131,10 +131,10 @@ def _slowdown(points: pl.DataFrame) -> tuple[int, float] | None:
 def _end_of_warm_up(is_slow: npt.NDArray[np.bool_], sums: npt.NDArray[np.float64]) -> int:
     """The windows that are no slowdown that passed: the first ones, and all that decay from the
     first one on."""
-    usual = np.flatnonzero(~is_slow)
-    begin = int(usual[0]) if len(usual) else len(is_slow)
-    decays = begin > 0 and int(np.argmax(sums[:begin])) == 0
-    return max(THRESHOLDS.phase, begin) if decays else int(THRESHOLDS.phase)
+    is_start = np.logical_and.accumulate(is_slow)
+    decays = not (sums[is_start] > sums[0]).any()
+    first: int = THRESHOLDS.phase
+    return max(first, int(is_start.sum()) if decays else 0)
 
 
 def _phase(points: pl.DataFrame) -> tuple[int, int, float] | None:

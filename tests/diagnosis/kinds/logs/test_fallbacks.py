@@ -169,6 +169,7 @@ def test_in_one_file_the_order_of_lines_counts() -> None:
     [
         ([at(LOST, 9.0), at(LOST, 8.0)], NODES, 1),
         ([LOST, at(LOST, 8.0)], NODES, 1),
+        ([at(LOST, 9.0) | {"file": 0}, at(LOST, 8.0) | {"file": 0}], NODES, 0),
         ([LOST], NODES, 0),
         ([at(LOST, 9.0) | {"level": 2}, at(LOST, 9.5)], NODES, 1),
         ([at(LOST, 9.0) | {"category": "unknown"}], NODES, None),
@@ -201,3 +202,18 @@ def test_a_stop_that_is_just_heavy_enough_counts() -> None:
 def test_an_order_to_stop_that_nobody_received_does_not_lead() -> None:
     ordinary = RECEIVED | {"jobs_with_it": 1}
     assert chosen((ordinary, 0.0), (LOST, 0.0)).leader is None
+
+
+def test_a_cause_that_another_rule_explains_is_set_aside_and_no_mere_consequence() -> None:
+    explained = ECC | {"role": "cascade", "own_role": "root"}
+    consequence = LOST | {"own_role": "cascade"}
+    cause = ECC | {"own_role": "root", "first_line": 9}
+    facts = facts_of(explained, consequence, cause)
+    assert fallbacks._explained(facts) == frozenset([0])
+
+
+def test_a_decision_to_stop_is_a_mere_end_only_of_what_a_decisive_cause_had_broken() -> None:
+    decision = CANCELLED | {"role": "cascade", "own_role": "root"}
+    decisive = ECC | {"own_role": "root", "strength": "decisive", "first_line": 9}
+    assert fallbacks._explained(facts_of(decision, decisive)) == frozenset()
+    assert fallbacks._explained(facts_of(decision, decisive | {"strength": "strong"})) == frozenset([0])

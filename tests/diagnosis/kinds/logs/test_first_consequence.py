@@ -76,3 +76,10 @@ def test_what_a_library_tells_before_the_launchers_summary_is_the_line_to_read(t
     summary = "Traceback (most recent call last):\ntorch.distributed.elastic.errors.ChildFailedError: \n"
     logs = logs_of(tmp_path, train=f"epoch 3 loss 2.1\n{waited}\n{summary}  exitcode  : -6 (pid: 4411)\n")
     assert [ref["line"] for ref in logs["lines"]] == [2]
+
+
+def test_in_one_file_the_order_of_lines_outranks_their_times(tmp_path: Path) -> None:
+    remote = "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."
+    lines = ["10:05:00Z epoch 3 loss 2.1", f"10:05:09Z {PEER}", f"10:05:03Z {remote}", ""]
+    logs = logs_of(tmp_path, train="\n".join(f"2026-03-01T{line}" if line else "" for line in lines))
+    assert [ref["line"] for ref in logs["lines"]] == [2]

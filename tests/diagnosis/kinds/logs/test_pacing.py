@@ -172,3 +172,8 @@ def test_durations_that_decay_from_the_first_one_are_a_warm_up() -> None:
     decaying = [1.0 + 60.0 / n for n in range(1, 60)]
     assert paced([*decaying, *[1.0] * 200]).phase is None
     assert paced([*FINE[:14], *decaying[5:18], *[1.0] * 40]).phase is not None
+
+
+def test_slow_steps_among_the_first_ones_are_no_slowdown_that_passed() -> None:
+    assert paced([0.9, 1.0, 1.0, *[3.0] * 5, *[1.0] * 40]).phase is None
+    assert paced([0.9, *[1.0] * 12, *[3.0] * 5, *[1.0] * 40]).phase is not None
