@@ -68,15 +68,22 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
     since = pl.when(is_later).then(pl.col("n")).forward_fill().shift()
     gap, step = pl.col("at").diff() / SECOND, pl.col("n") - since
     gaps = points.with_columns(gap=gap, per=pl.when(is_later & (step > 0)).then(gap / step))
-    points = points.with_columns(seconds=_durations(gaps))
+    durations = _durations(gaps)
+    points = points.with_columns(seconds=durations)
+    is_coarse = _has_coarse_times(points) and durations.equals(gaps["per"])
     positive = gaps.filter(pl.col("gap") > 0)["gap"]
     usual = middle(positive) or None
-    slow = _slowdown(points)
+    slow = _slowdown(points, is_coarse)
     last_at = greatest(lines["at"])
     if slow is None:
-        return Pace(points, usual, phase=_phase(points), last_at=last_at)
+        return Pace(points, usual, phase=_phase(points, is_coarse), last_at=last_at)
     place, ratio = slow
     return Pace(points, usual, int(points["n"][place]), points["at"][place], ratio, last_at=last_at)
+
+
+def _has_coarse_times(points: pl.DataFrame) -> bool:
+    """Whether all lines state their time in whole seconds."""
+    return bool((points["at"].drop_nulls() % SECOND == 0).all())
 
 
 def _durations(gaps: pl.DataFrame) -> pl.Series:
@@ -89,7 +96,7 @@ def _durations(gaps: pl.DataFrame) -> pl.Series:
     return gaps.select(pl.coalesce("seconds", "per")).to_series()
 
 
-def _slowdown(points: pl.DataFrame) -> tuple[int, float] | None:
+def _slowdown(points: pl.DataFrame, has_coarse_times: bool) -> tuple[int, float] | None:
     """Row from which iterations take longer up to the end, and the factor; None without a lasting change, which must be
     large in units of the spread before it. O(n²) on at most ``LIMITS.durations``.
 
@@ -103,7 +110,7 @@ def _slowdown(points: pl.DataFrame) -> tuple[int, float] | None:
         return None
     values = known["seconds"].to_numpy()
     usual = float(np.median(values))
-    is_coarse = bool(np.all(values == np.round(values))) and usual < THRESHOLDS.coarse_s
+    is_coarse = (has_coarse_times or _is_whole(values)) and usual < THRESHOLDS.coarse_s
     if is_coarse:
         values = np.minimum(values, THRESHOLDS.longest * max(usual, 1.0))
     cut = stats.change_point(
@@ -137,7 +144,11 @@ def _end_of_warm_up(is_slow: npt.NDArray[np.bool_], sums: npt.NDArray[np.float64
     return max(first, int(is_start.sum()) if decays else 0)
 
 
-def _phase(points: pl.DataFrame) -> tuple[int, int, float] | None:
+def _is_whole(values: npt.NDArray[np.float64]) -> bool:
+    return bool(np.all(values == np.round(values)))
+
+
+def _phase(points: pl.DataFrame, is_coarse: bool) -> tuple[int, int, float] | None:
     """The longest run of iterations that took longer for some time: windows of ``phase`` durations without their
     longest, which may be a checkpoint, against the median window. O(n × window)."""
     known = points.drop_nulls("seconds")
@@ -148,7 +159,7 @@ def _phase(points: pl.DataFrame) -> tuple[int, int, float] | None:
     sums = windows.sum(axis=1) - windows.max(axis=1)
     base = float(np.median(sums))
     # the resolution of whole-second stamps
-    grain = 1.0 if np.all(values == np.round(values)) else 0.0
+    grain = 1.0 if is_coarse or _is_whole(values) else 0.0
     spread = stats.spread(sums)
     least = max(
         THRESHOLDS.phase_slower * base,

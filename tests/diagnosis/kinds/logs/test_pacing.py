@@ -177,3 +177,8 @@ def test_durations_that_decay_from_the_first_one_are_a_warm_up() -> None:
 def test_slow_steps_among_the_first_ones_are_no_slowdown_that_passed() -> None:
     assert paced([0.9, 1.0, 1.0, *[3.0] * 5, *[1.0] * 40]).phase is None
     assert paced([0.9, *[1.0] * 12, *[3.0] * 5, *[1.0] * 40]).phase is not None
+
+
+def test_fewer_steps_within_whole_seconds_are_no_slowdown() -> None:
+    found = paced([*[1.0, 0.0, 0.0] * 50, *[1.0, 0.0] * 4])
+    assert (found.slow_from, found.phase) == (None, None)
