@@ -281,7 +281,7 @@ def _given(options: argparse.Namespace) -> _Given:
 
 def _load_engine() -> None:
     """Loads what the diagnosis needs."""
-    from diagnosis import pipeline, report  # noqa: F401
+    from diagnosis import pipeline, report  # noqa: F401  # imported only so that they are loaded
     from diagnosis.kinds.logs.classifying import classify_model
     from diagnosis.kinds.logs.meaning import signatures
 

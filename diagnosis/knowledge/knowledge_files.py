@@ -33,7 +33,8 @@ def records[Kind](kind: type[Kind], rows: Any, flags: int = 0) -> tuple[Kind, ..
     missing; patterns are compiled with these ``flags``. Raises ``msgspec.ValidationError`` for a
     row that lacks a field. O(rows).
     """
-    return tuple(msgspec.convert(rows, list[kind], dec_hook=partial(_compiled, flags)))  # type: ignore[valid-type]
+    compiled = partial(_compiled, flags)
+    return tuple(msgspec.convert(row, kind, dec_hook=compiled) for row in rows)
 
 
 def _compiled(flags: int, kind: type, text: str) -> re.Pattern[str]:

@@ -6,13 +6,12 @@ To compile a pattern takes as long as to search a hundred lines for it, and the 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 
 def late[Text: (str, bytes)](text: Text, flags: int = 0) -> re.Pattern[Text]:
     """``re.compile``, at the first use. A wrong pattern raises ``re.error`` there."""
-    pattern: Any = _Late(text, flags)
-    return pattern  # type: ignore[no-any-return]
+    return cast("re.Pattern[Text]", _Late(text, flags))
 
 
 class _Late:

@@ -21,8 +21,8 @@ from diagnosis.kinds.logs.causes.root_events import fallbacks, root_weights
 from diagnosis.kinds.logs.compare import launched, rank_measures, stalled, stated_setups
 from diagnosis.kinds.logs.compare.detectors import watchdogs
 from diagnosis.kinds.logs.decide import attempts, listed_events, read_notes, steps_aside, timeline, verdict
-from diagnosis.kinds.logs.meaning import catalogue, roster, stages
-from diagnosis.kinds.logs.pace import pacing, planned_end, progress
+from diagnosis.kinds.logs.meaning import catalogue, resolved_roles, roster, stages
+from diagnosis.kinds.logs.pace import pacing, planned_end, progress, shared_files
 from diagnosis.kinds.logs.rows import clocks, events, templates
 from diagnosis.processing import jit
 from tests.diagnosis.test_work import word_of
@@ -35,7 +35,7 @@ STEPS: Final[tuple[tuple[ModuleType, str], ...]] = (
     (roster, "apply_roster"),
     (catalogue, "nameless"),
     (catalogue, "build"),
-    (catalogue, "resolve_roles"),
+    (resolved_roles, "resolve_roles"),
     (stages, "stage_marks"),
     (progress, "find_progress"),
     (pacing, "pace"),
@@ -64,7 +64,12 @@ STEPS: Final[tuple[tuple[ModuleType, str], ...]] = (
     (attempts, "diagnose_logs"),
 )
 #: Steps that a job with a failure does not take.
-OF_OTHERS: Final = ((divergence, "risen_loss"), (not_finite, "lost_numbers"), (launched, "ranks_behind"))
+OF_OTHERS: Final = (
+    (divergence, "risen_loss"),
+    (not_finite, "lost_numbers"),
+    (launched, "ranks_behind"),
+    (shared_files, "machines_of_ranks"),
+)
 #: For twice the evidence a step may take 2 to this power times as many steps, and some more.
 MOST_POWER: Final = 1.15
 FEW: Final = 500

@@ -29,7 +29,7 @@ from diagnosis.kinds.logs.causes.root_events import fallbacks, root_weights, roo
 from diagnosis.kinds.logs.causes.root_events.roots import Roots
 from diagnosis.kinds.logs.causes.survived import survived_events
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import event_words, roster, stages
+from diagnosis.kinds.logs.meaning import event_words, resolved_roles, roster, stages
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
 from diagnosis.kinds.logs.pace import pacing, planned_end, progress, shared_files
 from diagnosis.kinds.logs.pace.progress import Progress
@@ -113,7 +113,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         timed = table if occurrences is table.occurrences else replace(table, occurrences=occurrences)
         found = run("progress", lambda: progress.find_progress(timed, read), progress.NONE)
         catalogue = catalogues.build(table, occurrences, said, given.rules, pool, mined)
-        return catalogues.resolve_roles(catalogue, given.rules), found
+        return resolved_roles.resolve_roles(catalogue, given.rules), found
 
     catalogue, found = told(table, said)
     given.on_stage("temporal", 2, 5)
@@ -149,7 +149,7 @@ def decide(facts: Facts) -> Case:
     """The root events and the outcome. O(events × rules + occurrences)."""
     survived, undated = survived_events(facts)
     crashes = tracebacks.crashes_of_ended(facts.catalogue)
-    resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived, crashes)
+    resolved = resolved_roles.resolve_roles(facts.catalogue, facts.rules, survived, crashes)
     known = asdict(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
     facts.on_stage("spatial", 3, 5)
     unnamed = FailureFacts(**known)

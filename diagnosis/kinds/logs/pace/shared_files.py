@@ -33,7 +33,8 @@ _NAME: Final = re.compile(
 
 def machines_of_ranks(progress: Progress, table: LogTable, read: ReadRange) -> Mapping[int, str]:
     """The machine of each rank whose lines of progress stand with those of others in one file.
-    Reads up to ``LIMITS.lines`` lines of the message that counts most often.
+    Reads up to ``LIMITS.lines`` lines of the message that counts most often. Asked only where no
+    header, path or inventory names a machine. O(points + lines read).
     """
     points = progress.points
     if points.is_empty():

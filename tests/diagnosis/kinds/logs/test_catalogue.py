@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.kinds.logs.meaning import catalogue
+from diagnosis.kinds.logs.meaning import catalogue, resolved_roles
 from diagnosis.kinds.logs.meaning.signatures import load
 from tests.diagnosis.cases import case_of_lines
 
@@ -49,5 +49,5 @@ def test_a_class_that_ends_a_traceback_is_an_exception_whatever_it_is_called(rai
 def test_what_training_survived_explains_nothing(tmp_path: Path) -> None:
     found = case_of_lines(tmp_path, "CUDA out of memory. Tried to allocate 2 GiB", "KeyError: 'labels'").catalogue
     oom = found.events.filter(found.events["signature"].str.starts_with("cuda."))["event"].to_list()
-    from_rules = catalogue.resolve_roles(found, load(), survived=oom).events
+    from_rules = resolved_roles.resolve_roles(found, load(), survived=oom).events
     assert from_rules.filter(from_rules["is_exception"])["role"].to_list() == ["root"]
