@@ -265,3 +265,9 @@ def test_the_degrees_that_are_left_to_a_limit_are_no_limit() -> None:
     left = "".join(lines)
     assert not results(left)
     assert results(left.replace("tlimit", "limit"))
+
+
+def test_a_limit_is_of_the_property_that_is_called_alike() -> None:
+    own = "gpu temp temp_limit sm\ngpu0 61 95 132\ngpu1 62 95 132\ngpu2 97 95 132\n"
+    assert results(own)
+    assert not results(own.replace("temp temp_limit", "hotspot_temp temp_limit"))

@@ -102,7 +102,7 @@ def _is_short(points: pl.DataFrame, interval: int, table: LogTable, read: ReadRa
     n = points["n"][-1]
     (text,) = _texts(table, points["file"][-1], [points["line"][-1]], read)
     totals = [total for count, total in _totals(text) if count == n]
-    return bool(totals) and min(totals) - n > interval
+    return bool(totals) and min(totals) > n
 
 
 def _is_counted_out(points: pl.DataFrame, table: LogTable, read: ReadRange) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from diagnosis.kinds.logs.decide import verdict
-from tests.diagnosis.cases import case_of_lines
+from tests.diagnosis.cases import case_of_files, case_of_lines
 
 STEPS = [f"2026-03-01 10:{n:02d}:00 step {n} loss 2.1" for n in range(1, 30)]
 CANCELLED = "2026-03-01 {hour}:30:00 slurmstepd: error: *** STEP 9.0 ON trn-1 CANCELLED AT 2026-03-01T{hour}:30:00 ***"
@@ -47,3 +47,16 @@ def test_ranks_that_leave_with_a_warning_long_after_their_last_step_were_stopped
     assert not verdict.conclude(case_of_lines(tmp_path / "c", *steps, warned[0])).is_failure
     at_once = [line.replace("12:30", "10:52") for line in warned]
     assert not verdict.conclude(case_of_lines(tmp_path / "d", *steps, *at_once)).is_failure
+
+
+def test_of_many_ranks_a_few_that_leave_do_not_show_that_all_were_stopped(tmp_path: Path) -> None:
+    def leaving(work: Path, many: int) -> bool:
+        files = {}
+        for rank in range(8):
+            steps = [f"2026-03-01 10:{n:02d}:00 INFO step {n} loss 2.1" for n in range(4, 52)]
+            warned = ["2026-03-01 12:30:00 WARNING ended by hand, good night"] if rank < many else []
+            files[f"logs/trn-{rank}/rank_{rank}.log"] = [*steps, *warned]
+        return verdict.conclude(case_of_files(work, files)).is_failure
+
+    assert leaving(tmp_path / "a", 6)
+    assert not leaving(tmp_path / "b", 3)

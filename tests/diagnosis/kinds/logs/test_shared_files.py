@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.kinds.logs.pace.shared_files import machines_in
+from diagnosis.kinds.logs.pace.shared_files import machines_in, machines_of_ranks
 from tests.diagnosis.cases import case_of_lines
 
 RANKS = range(6)
@@ -51,3 +51,12 @@ def test_a_word_of_one_rank_alone_is_no_machine() -> None:
 def test_a_rank_that_moves_has_no_machine() -> None:
     lines = [f"rank {rank} at heron-{rank // 2 + turn} done" for turn in range(3) for rank in RANKS]
     assert machines_in(lines, [*RANKS] * 3) == {}
+
+
+def test_no_line_is_read_back_where_one_process_writes(tmp_path: Path) -> None:
+    case = case_of_lines(tmp_path, *(f"2026-03-01 10:{n:02d}:00 step {n} loss 2.1" for n in range(1, 40)))
+
+    def read(path: str, offset: int, length: int) -> bytes:
+        raise AssertionError(path)
+
+    assert machines_of_ranks(case.progress, case.table, read) == {}
