@@ -146,10 +146,10 @@ def test_an_error_that_no_rule_knows_fails_no_training_that_came_to_its_end(tmp_
 
 
 def test_a_program_that_closes_far_below_its_total_was_told_to(tmp_path: Path) -> None:
-    assert outcome(tmp_path / "a", *steps(*range(0, 240, 20)), "state is stored, bye") != "succeeded"
-    assert outcome(tmp_path / "b", *steps(*range(0, 500, 20)), "state is stored, bye") == "succeeded"
+    assert outcome(tmp_path / "a", *steps(*range(0, 240, 20)), "bye") != "succeeded"
+    assert outcome(tmp_path / "b", *steps(*range(0, 500, 20)), "bye") == "succeeded"
     rounds = [*steps(250, 500), *steps(250, 500), *steps(250, 500)]
-    assert outcome(tmp_path / "d", *rounds, "state is stored, bye") == "succeeded"
+    assert outcome(tmp_path / "d", *rounds, "bye") == "succeeded"
     stopped_early = "no gain for 10 epochs, early stopping"
     assert outcome(tmp_path / "c", *steps(*range(0, 240, 20)), stopped_early, "bye") == "succeeded"
 
