@@ -58,7 +58,7 @@ def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Seq
     is_counted_out = any(_is_counted_out(points, table, read) for points in furthest)
     if not is_counted_out and not _is_closed(new, progress.last):
         return False
-    return not any(_is_short(points, progress.interval, table, read) for points in furthest)
+    return not any(_is_short(points, table, read) for points in furthest)
 
 
 def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
@@ -97,8 +97,8 @@ def _is_closed(new: pl.DataFrame, last: int | None) -> bool:
     return bool((~is_denied).any())
 
 
-def _is_short(points: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
-    """Whether a writer's last line states a total that is more than a line away."""
+def _is_short(points: pl.DataFrame, table: LogTable, read: ReadRange) -> bool:
+    """Whether a writer's last line states a total that its own counter has not reached."""
     n = points["n"][-1]
     (text,) = _texts(table, points["file"][-1], [points["line"][-1]], read)
     totals = [total for count, total in _totals(text) if count == n]
